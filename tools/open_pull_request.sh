@@ -15,8 +15,11 @@ helper='!f() { echo username=x-access-token; echo "password=$GH_TOKEN"; }; f'
 git -c "credential.helper=$helper" push --force origin "$branch"
 body=$(mktemp)
 { echo '```'; cat "$report"; echo '```'; } > "$body"
-if [ "$(gh pr list --head "$branch" --state open --json number --jq length)" = 0 ]; then
+# --head also finds pull requests of forks with a branch of this name.
+own='.[] | select(.isCrossRepository | not) | .number'
+number=$(gh pr list --head "$branch" --state open --limit 1000 --json number,isCrossRepository --jq "$own")
+if [ -z "$number" ]; then
   gh pr create --head "$branch" --title "$title" --body-file "$body"
 else
-  gh pr edit "$branch" --body-file "$body"
+  gh pr edit "$number" --body-file "$body"
 fi

@@ -31,6 +31,8 @@ POLL_SEC, CALL_SEC, CONNECT_SEC = 1.0, 10.0, 60.0
 SIGINT_SEC, SIGTERM_SEC = 7.5, 2.5
 LOG_LINES = 500
 SUCCESS, TERMINATED = 0, 1
+# Constants.cs, ReturnCode.RunnerVersionDeprecated.
+DEPRECATED = 7
 OPENER = urllib.request.build_opener(urllib.request.ProxyHandler({}))
 
 
@@ -47,6 +49,10 @@ def say(text: str) -> None:
 
 class GoneError(Exception):
     """GitHub no longer has the registration."""
+
+
+class DeprecatedError(Exception):
+    """GitHub no longer accepts the version of the runner."""
 
 
 class Github:
@@ -67,7 +73,9 @@ class Github:
                 text = answer.read()
         except urllib.error.HTTPError as error:
             with error:
-                if error.code in (401, 403, 404):
+                if error.code == 403:
+                    raise DeprecatedError(json.loads(error.read())["message"]) from None
+                if error.code in (401, 404):
                     raise GoneError(f"{error.code} {error.reason}") from None
                 raise OSError(f"{error.code} {error.reason}") from None
         return json.loads(text) if text else None
@@ -252,7 +260,7 @@ def run(version: str) -> int:
         say(f"An error occurred: Not configured ({type(error).__name__}).")
         return TERMINATED
     try:
-        github.ask_with_retries("POST", "session", {})
+        github.ask_with_retries("POST", "session", {"version": version})
         write("\n\u221a Connected to GitHub\n")
         write(f"Current runner version: '{version}'")
         say("Listening for Jobs")
@@ -266,6 +274,9 @@ def run(version: str) -> int:
     except GoneError:
         say("An error occurred: The runner registration has been deleted from the server.")
         return TERMINATED
+    except DeprecatedError as error:
+        say(f"An error occurred: {error}")
+        return DEPRECATED
     except OSError as error:
         say(f"An error occurred: {error}")
         return TERMINATED

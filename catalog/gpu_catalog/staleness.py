@@ -118,6 +118,12 @@ def runner_floor(version: str) -> str:
     return floor if _parsed(version) < _parsed(floor) else ""
 
 
+def runner_refused(version: str) -> str:
+    """Return the day since which GitHub was seen to give this runner version no jobs, or an empty text."""
+    rows = {_parsed(row["version"]): str(row["refused"]) for row in data_files.rows("runners")}
+    return rows.get(_parsed(version), "")
+
+
 def runner(version: str, today: date, released: Mapping[str, date] | None = None) -> tuple[Stale, ...]:
     """Return warnings about a version of the GitHub runner that gets no jobs, now or soon.
 

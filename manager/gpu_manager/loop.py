@@ -124,6 +124,8 @@ class Manager:
         self._store = store
         self._now = now
         self._unlisted_machines: set[str] = set()
+        self._runner_ids: set[int] | None = None
+        """The runners in the pools' groups, also those that still have a job; None before the first list."""
 
     def step(self) -> PassResult:
         """Run one pass. Failed requests to GitHub and Google raise nothing; they are listed in the events."""
@@ -226,16 +228,20 @@ class Manager:
         # Google reports a preemption with the machine's id. A machine with an unknown id was requested moments ago.
         ids = {name: number for name, number in names.items() if number}
         jobs, runners = github_view.jobs, github_view.runners
+        if runners is not None:
+            kept = (self._runner_ids or set()) & {job.runner_id for job in jobs or ()}
+            self._runner_ids = {each.id for each in runners} | kept
         return Observation(
             now=now,
             github_unix=github_view.unix,
             jobs=jobs
             and tuple(
-                replace(job, runner_name=machine_of(job.runner_name, names))
+                replace(job, runner_name=machine_of(job.runner_name, names) if self._is_of_pools(job) else "")
                 for job in jobs
                 # A job that has a runner may have this manager's machine.
                 if job.runner_name or not self._is_of_another(job)
             ),
+            unread=github_view.unread,
             runners=runners
             and _one_runner_per_machine(replace(each, name=machine_of(each.name, names)) for each in runners),
             machines=machines,
@@ -262,6 +268,13 @@ class Manager:
                 detail = "not inserted by this manager's account; it gets no runner and counts for nothing: delete it"
                 events.append(Event("unknown-machine", machine.name, detail, machine.pool))
         return tuple(own)
+
+    def _is_of_pools(self, job: Job) -> bool:
+        """Return True if the job's runner is in a runner group of the pools.
+
+        An administrator of a repository may register another runner with the name of a machine.
+        """
+        return self._runner_ids is None or job.runner_id in self._runner_ids
 
     def _with_starting(
         self, listed: tuple[Machine, ...] | None, starting: tuple[Machine, ...] | None

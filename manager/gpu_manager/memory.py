@@ -208,6 +208,10 @@ class Memory:
     """Machines, by name."""
     jobs: dict[str, JobMemory] = field(default_factory=dict)
     """Jobs, by slug."""
+    unassigned: dict[str, float] = field(default_factory=dict)
+    """Jobs of a workflow to which GitHub did not assign the machine that was started for one of them, by repository,
+    workflow and name. Until the time, no further machine is started for them.
+    """
     lost: dict[str, LostJob] = field(default_factory=dict)
     """Jobs that lost their machine, by slug."""
     steady: dict[str, float] = field(default_factory=dict)

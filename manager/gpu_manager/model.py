@@ -155,6 +155,7 @@ class Job:
     """When the job was created, by GitHub's clock."""
     conclusion: str = ""
     runner_name: str = ""
+    """The name of its runner. The control loop empties it for a runner that is in none of the pools' runner groups."""
     name: str = ""
     workflow: str = ""
     url: str = ""
@@ -162,7 +163,9 @@ class Job:
     started_unix: float = 0
     """When a running job started, by GitHub's clock."""
     runner_groups: frozenset[str] | None = None
-    """The pools' runner groups that its repository may use; None if that is unknown."""
+    """The pools' runner groups that its repository and its workflow may use; None if that is unknown."""
+    runner_id: int = 0
+    """GitHub's id of its runner; 0 without a runner."""
 
 
 @dataclass(frozen=True)
@@ -273,6 +276,8 @@ class Observation:
     """Seconds since 1970 by GitHub's clock, at the end of the sweep. The ages of jobs are measured at this time."""
     jobs: tuple[Job, ...] | None
     """Queued, waiting and running jobs of the repositories in the sweep."""
+    unread: frozenset[str] = field(default=frozenset(), kw_only=True)
+    """The repositories whose jobs could not be read. `jobs` has their last known jobs, or none of them."""
     runners: tuple[Runner, ...] | None
     machines: tuple[Machine, ...] | None
     """The machines of all pools in all zones."""

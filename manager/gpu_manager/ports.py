@@ -50,6 +50,8 @@ class GithubView:
     jobs: tuple[Job, ...] | None
     runners: tuple[Runner, ...] | None
     runs: dict[RunKey, Run] = field(default_factory=dict)
+    unread: frozenset[str] = frozenset()
+    """The repositories that could not be read. `jobs` has their last jobs, if they are known and not too old."""
     limited_sec: float | None = None
     """The seconds that GitHub requests to wait; None without such a request."""
     requests_left: int | None = None

@@ -24,7 +24,7 @@ NEXT_STEPS = {
     "refused": "correct the cause in the message; `gpu-ci doctor` checks for more problems",
     "github-limited": "wait until the time that GitHub names",
     "approval-pending": "approve the deployment on the run's page",
-    "never-picked-up": "cancel the run and start a new one; GitHub assigns this job to no runner",
+    "never-picked-up": "compare the group in runs-on with the pool's; else cancel the run and start a new one",
     "expired": "start a new run",
     "no-pool": "correct runs-on in the workflow, or add a pool with these labels",
 }

@@ -15,6 +15,7 @@ import pytest
 import yaml
 
 from tests.conftest import ROOT, lay_out
+from tests.preview.repository import commit, git
 from tests.test_docs import fences
 
 FILE = ROOT / ".github" / "workflows" / "deploy-stack.yaml"
@@ -23,6 +24,9 @@ INPUTS = WORKFLOW[True]["workflow_call"]["inputs"]  # YAML 1.1 reads `on` as a b
 [CALLER] = [
     yaml.safe_load(text) for language, text in fences(ROOT / "docs/guides/deploy-on-github.md") if language == "yml"
 ]
+
+
+SKIPPED = ("Check out a commit of the default branch's history", "Install the program's packages", "Report drift")
 
 
 def steps(job: str) -> list[dict[str, Any]]:
@@ -38,9 +42,50 @@ def test_the_deployment_alone_gets_an_identity_and_nothing_may_write_to_the_repo
     }
     assert WORKFLOW["jobs"]["deploy"]["environment"] == "${{ inputs.environment }}"
     assert WORKFLOW["jobs"]["deploy"]["concurrency"] == {
-        "group": "pulumi-${{ inputs.stack }}",
+        "group": "pulumi-${{ inputs.working-directory }}-${{ inputs.stack }}-${{ inputs.command }}",
+        "queue": "max",
         "cancel-in-progress": False,
     }
+
+
+def test_only_the_steps_that_run_pulumi_have_the_secrets() -> None:
+    assert "secrets." not in json.dumps(WORKFLOW["jobs"]["deploy"]["env"])
+    assert [step["name"] for step in steps("deploy") if "secrets." in json.dumps(step.get("env", {}))] == [
+        "Report drift",
+        "Preview into a plan",
+        "Deploy the plan",
+        "List the pools that register runners",
+    ]
+
+
+def test_a_commit_is_checked_out_before_anything_of_it_runs(tmp_path: Path) -> None:
+    """A commit of the default branch, and no other: an unmerged one, a tag, a branch, or nothing."""
+    checkout, step, *_ = steps("deploy")
+    assert checkout["uses"].startswith("actions/checkout@")
+    assert checkout["with"] == {"fetch-depth": 0, "persist-credentials": False}
+    assert step["env"]["REF"] == "${{ inputs.ref || github.sha }}"
+    origin = tmp_path / "origin"
+    origin.mkdir()
+    git(origin, "init", "--quiet", "--initial-branch", "trunk")
+    commits = []
+    for branch in ("trunk", "trunk", "feature"):
+        git(origin, "checkout", "--quiet", "-B", branch)
+        commit(origin, branch)
+        commits.append(git(origin, "rev-parse", "HEAD"))
+    first, second, unmerged = commits
+    git(origin, "tag", "v1", first)
+    git(tmp_path, "clone", "--quiet", "origin", "clone")
+    (tmp_path / "gh").write_text('#!/bin/sh\n[ "$*" = "api repos/acme/ci --jq .default_branch" ] && echo trunk\n')
+    (tmp_path / "gh").chmod(0o755)
+    environment = {"PATH": f"{tmp_path}:{os.environ['PATH']}", "GITHUB_REPOSITORY": "acme/ci"}
+    for ref, code in ((first, 0), (second, 0), (unmerged, 1), ("v1", 1), ("trunk", 1), (second[:12], 1), ("", 1)):
+        git(tmp_path / "clone", "checkout", "--quiet", "--detach", unmerged)
+        done = subprocess.run(
+            ["bash", "--noprofile", "--norc", "-eo", "pipefail", "-c", step["run"]],
+            cwd=tmp_path / "clone", env={**environment, "REF": ref}, capture_output=True, text=True, check=False,
+        )  # fmt: skip
+        here = git(tmp_path / "clone", "rev-parse", "HEAD")
+        assert (done.returncode, here) == (code, unmerged if code else ref), done.stdout + done.stderr
 
 
 def test_every_action_is_pinned_by_a_commit() -> None:
@@ -105,7 +150,7 @@ def test_its_scripts_deploy_staging_from_a_plan_and_list_the_pools(tmp_path: Pat
     }
     ran = []
     for step in steps("deploy"):
-        if "run" not in step or step["name"] in ("Install the program's packages", "Report drift"):
+        if "run" not in step or step["name"] in SKIPPED:
             continue
         command = ["bash", "--noprofile", "--norc", "-eo", "pipefail", "-c", step["run"]]
         done = subprocess.run(command, cwd=project, env=environment, capture_output=True, text=True, check=False)

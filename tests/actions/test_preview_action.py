@@ -75,7 +75,7 @@ def test_a_pull_request_is_compared_with_its_base_branch(action: Action) -> None
     assert outputs == {"exit-code": "0", "changed": "false", "dangers": "0", "report": report}
     assert action.called == [
         str(action.job.workspace), "preview", "--base=origin/main", "--head=HEAD", f"--output={report}", "--annotate",
-        "--timeout-sec=300", "--memory-gib=6", "--disk-gib=10",
+        "--require-walls", "--timeout-sec=300", "--memory-gib=6", "--disk-gib=10",
     ]  # fmt: skip
 
 

@@ -110,6 +110,7 @@ def test_the_floor_is_reported_to_versions_below_it_alone() -> None:
 def test_a_runner_github_was_seen_to_refuse_is_reported_with_the_day(version: str, since: str) -> None:
     [found] = staleness.runner(version, date.fromisoformat(since))
     assert found.text == f"gets no jobs from GitHub since {since}"
+    assert (staleness.runner_refused(version), staleness.runner_refused("2.338.0")) == (since, "")
 
 
 def test_a_runner_is_due_thirty_days_after_the_next_release() -> None:

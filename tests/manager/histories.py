@@ -37,7 +37,7 @@ from gpu_manager.registration import METADATA_KEY
 
 from tests.manager.machine_key import PRIVATE, certificate_of, published
 
-REPOSITORY = "example-org/kernels"
+REPOSITORIES = ("example-org/kernels", "example-org/models")
 BOOT_SEC, IDLE_SEC = 300, 120
 # All keys use one private key, because the creation of each takes a while.
 CERTIFICATES = tuple(certificate_of(PRIVATE, number) for number in (1, 2))
@@ -119,6 +119,8 @@ class Vm:
     runner_id: int = 0
     idle_since: float | None = None
     off_at: float | None = None
+    ended: str = "job-done"
+    """The reason that it reports when it switches itself off."""
     listed_at: float = 0.0
     """When it first appears in a list, at the latest with its operation."""
     silent: bool = False
@@ -205,7 +207,8 @@ class World:
 
     def queue(self, labels: Collection[str], duration: float, *, zombie: bool = False) -> WorldJob:
         run = self.number()
-        job = WorldJob(JobKey(REPOSITORY, run, self.number(), 1), frozenset(labels), self.now, duration, zombie=zombie)
+        key = JobKey(REPOSITORIES[run % 2], run, self.number(), 1)
+        job = WorldJob(key, frozenset(labels), self.now, duration, zombie=zombie)
         self.jobs[job.key.job_id] = job
         self.attempts[run] = 1
         return job
@@ -311,7 +314,7 @@ class World:
             self._set(vm, "RUNNING")
         elif machine.status == "RUNNING" and not vm.silent:
             if vm.off_at is not None and self.now >= vm.off_at:
-                self._set(vm, "TERMINATED", End("job-done"))
+                self._set(vm, "TERMINATED", End(vm.ended))
             elif vm.off_at is None and not vm.runner_id and self.now >= vm.runs_at + vm.boots_in:
                 self._ready(vm)
             elif vm.hung and vm.runner_id:
@@ -328,7 +331,7 @@ class World:
                 # A runner that the manager registered stays at GitHub, and so does one whose agent gets no answer.
                 if machine.registered_by == "machine" and not (self.faults and self.chance.random() < 0.2):
                     self.registered.pop(vm.runner_id, None)
-                vm.runner_id = 0
+                vm.runner_id, vm.ended = 0, "idle"
                 vm.off_at = self.now + 5
         elif vm.silent and self.now - max(vm.created, self.forgotten) > BOOT_SEC + 60 + 180:
             raise BrokenRuleError(f"{machine.name}: no runner for {self.now - vm.created:.0f} s, and it is still there")
@@ -438,6 +441,9 @@ class FakeGithub:
         rate = self.faulty.rate
         if lost() < self.faulty.kill_rate:
             raise Killed
+        # Single repositories cannot be read.
+        unread = frozenset(each for each in REPOSITORIES if lost() < rate)
+        runner_ids = {name: number for number, name in world.registered.items()}
         jobs = tuple(
             Job(
                 job.key,
@@ -446,10 +452,12 @@ class FakeGithub:
                 job.created + world.skew_sec,
                 job.conclusion,
                 job.runner,
+                name=f"job-{job.key.run_id}",
                 head_sha=commit_of(job.key),
+                runner_id=runner_ids.get(job.runner, 0),
             )
             for job in world.jobs.values()
-            if job.status != "completed"
+            if job.status != "completed" and job.key.repository not in unread
         )
         working = {vm.runner_id for vm in world.vms.values() if not vm.hung}
         runners = [
@@ -466,6 +474,7 @@ class FakeGithub:
             None if lost() < rate else jobs,
             None if lost() < rate else tuple(runners),
             found,
+            unread,
         )
 
     def _run(self, key: RunKey) -> Run:

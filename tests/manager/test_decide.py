@@ -105,13 +105,70 @@ def test_a_job_whose_repository_may_not_use_the_pools_group_gets_no_machine() ->
     outside = replace(job(), runner_groups=frozenset({"other"}))
     decision = decide([POOL], observe(jobs=(outside,)), Memory())
     assert decision.actions == ()
-    assert decision.reasons == {
-        outside.key: Reason("no-pool", "example-org/kernels may not use the runner group Default")
-    }
+    assert {key: reason.code for key, reason in decision.reasons.items()} == {outside.key: "no-pool"}
     assert (
         len(inserts(decide([POOL], observe(jobs=(replace(job(), runner_groups=frozenset({"Default"})),)), Memory())))
         == 1
     )
+
+
+def test_a_job_that_names_only_a_group_gets_a_machine_if_one_pool_can_be_meant() -> None:
+    unlabelled = replace(job(), labels=frozenset(), runner_groups=frozenset({"gpu"}))
+    here, there = replace(POOL, runner_group="gpu"), replace(POOL, name="t4", runner_group="other")
+    decision = decide([here, there], observe(jobs=(unlabelled,)), Memory())
+    assert [each.pool for each in decision.actions if isinstance(each, Insert)] == ["l4"]
+    both = decide([here, replace(there, runner_group="gpu")], observe(jobs=(unlabelled,)), Memory())
+    assert (both.actions, both.reasons[unlabelled.key].code) == ((), "no-pool")
+    none = decide([there], observe(jobs=(unlabelled,)), Memory())
+    assert (none.actions, none.reasons) == ((), {})
+
+
+def test_repositories_take_turns_and_a_turn_counts_the_running_jobs() -> None:
+    def of_models(number: int, **options: object) -> Job:
+        made = job(number, **options)  # type: ignore[arg-type]
+        return replace(made, key=made.key._replace(repository="example-org/models"))
+
+    waiting = [job(number, age=500 - number) for number in (1, 2, 3)]
+    later = [of_models(4, age=10), of_models(5, age=9)]
+
+    def served(most: int, *running: Job) -> list[int]:
+        decision = decide([replace(POOL, max=most)], observe(jobs=(*running, *waiting, *later)), Memory())
+        return [each.job.key.job_id for each in decision.actions if isinstance(each, Insert) and each.job]
+
+    assert served(3) == [1, 4, 2]
+    assert served(5) == [1, 4, 2, 5, 3]
+    assert served(1, job(6, status="in_progress", runner="l4-a")) == [4]
+    # A job on a runner of GitHub, or of another group, has no machine of the pool.
+    assert served(1, job(6, status="in_progress")) == [1]
+
+
+def test_a_job_that_got_no_machine_of_its_own_pauses_the_same_job_of_the_workflow() -> None:
+    waiting = replace(job(), name="train", workflow="CI")
+    idle = machine("l4-a", "TERMINATED", end=End("idle"), job=slug(waiting.key))
+    first = decide([POOL], observe(jobs=(waiting,), machines=(idle,)), Memory())
+    again, other = replace(job(2), name="train", workflow="CI"), replace(job(3), name="test", workflow="CI")
+    later = decide([POOL], observe(jobs=(waiting, again, other), now=NOW + 3599), first.memory)
+    assert [each.job for each in later.actions if isinstance(each, Insert)] == [other]
+    codes = {key.job_id: (reason.code, reason.next_try) for key, reason in later.reasons.items()}
+    assert codes == {1: ("never-picked-up", NOW + 3600), 2: ("never-picked-up", NOW + 3600)}
+    assert len(inserts(decide([POOL], observe(jobs=(waiting,), now=NOW + 3600), first.memory))) == 1
+    # A job of that name runs on a machine, so its group is right.
+    runs = replace(again, status="in_progress", runner_name="l4-b")
+    cleared = decide([POOL], observe(jobs=(waiting, runs), now=NOW + 60), first.memory)
+    assert [each.job for each in cleared.actions if isinstance(each, Insert)] == [waiting]
+    # The machine of a job that runs or was cancelled says nothing.
+    for gone in ((), (replace(waiting, status="in_progress", runner_name="l4-b"),)):
+        assert decide([POOL], observe(jobs=gone, machines=(idle,)), Memory()).memory.unassigned == {}
+
+
+def test_a_machine_keeps_its_job_while_the_jobs_repository_cannot_be_read() -> None:
+    left = machine("l4-a")
+    known = MachineMemory("l4", NOW - 900, registered=True, missing_since=NOW - 121, job=job().key)
+    unread = frozenset({"example-org/kernels"})
+    decision = decide([POOL], observe(machines=(left,), unread=unread), Memory(machines={"l4-a": known}))
+    assert (decision.actions, decision.memory.machines["l4-a"].job_over) == ((), False)
+    others = decide([POOL], observe(machines=(left,), unread=frozenset({"x/y"})), Memory(machines={"l4-a": known}))
+    assert [type(each) for each in others.actions] == [Delete]
 
 
 def test_a_job_that_waits_for_approval_gets_no_machine() -> None:

@@ -337,8 +337,9 @@ def test_a_job_is_lost_with_its_own_machine_and_not_with_an_earlier_one_of_that_
     taken_back: str, lost: int
 ) -> None:
     """A person may have cancelled it, and it would be run again."""
-    running = job(1, status="in_progress", runner="l4-a-222")
-    world = Scripted((replace(machine("l4-a"), id="222"),), GithubView(NOW, (running,), ()))
+    running = replace(job(1, status="in_progress", runner="l4-a-222"), runner_id=7)
+    listed = (Runner(7, "l4-a-222", online=True, busy=True),)
+    world = Scripted((replace(machine("l4-a"), id="222"),), GithubView(NOW, (running,), listed))
     loop, store = manager(world)
     loop.step()
     world.listed, world.taken_back = (), frozenset({taken_back})
@@ -372,9 +373,25 @@ def test_a_change_that_fails_is_named_by_its_machine_or_run() -> None:
 
 def test_a_job_of_another_manager_starts_no_machine_and_one_that_runs_here_is_known() -> None:
     """GitHub may give it to any runner with its labels."""
-    waiting, running = job(1), job(2, status="in_progress", runner="l4-a")
-    world = Scripted((machine("l4-a"),), GithubView(NOW, (waiting, running), ()))
+    waiting, running = job(1), replace(job(2, status="in_progress", runner="l4-a"), runner_id=7)
+    listed = (Runner(7, "l4-a", online=True, busy=True),)
+    world = Scripted((machine("l4-a"),), GithubView(NOW, (waiting, running), listed))
     loop = Manager([POOL], world, world, store := Kept(), lambda: world.now, is_of_another=lambda _: True)
     done = loop.step()
     assert (world.started, done.decision.reasons) == ([], {})
     assert store.memory.machines["l4-a"].job == running.key
+
+
+def test_a_runner_outside_of_the_groups_with_the_name_of_a_machine_does_not_keep_the_machine() -> None:
+    foreign = replace(job(1, status="in_progress", runner="l4-a"), runner_id=99)
+    listed = (Runner(7, "l4-a", online=True, busy=False),)
+    loop, store = manager(Scripted((machine("l4-a"),), GithubView(NOW, (foreign,), listed)))
+    loop.step()
+    assert store.memory.machines["l4-a"].job is None
+    own = replace(foreign, runner_id=7)
+    loop, store = manager(world := Scripted((machine("l4-a"),), GithubView(NOW, (own,), listed)))
+    loop.step()
+    world.view = GithubView(NOW, (own,), ())
+    result = loop.step()
+    assert store.memory.machines["l4-a"].job == own.key
+    assert [each.runner_name for each in result.observation.jobs or ()] == ["l4-a"]

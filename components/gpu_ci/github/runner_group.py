@@ -72,7 +72,7 @@ class RunnerGroup(Component):
     }
 
     group_name: pulumi.Output[str]
-    """Name of the group, for the registration of runners and for `runs-on: {group: …}` of jobs."""
+    """Name of the group, for the registration of runners and for `runs-on: {group: …, labels: …}` of jobs."""
     group_id: pulumi.Output[str]
     """GitHub's id of the group, for the runner API."""
 

@@ -47,7 +47,7 @@ def due(
             waiting.setdefault(f"{job.key.repository} {job.head_sha}", []).append(job)
     wanted = {key: _waiting_status(jobs, reasons) for key, jobs in waiting.items()}
     for key, earlier in list(memory.statuses.items()):
-        if key in wanted:
+        if key in wanted or key.partition(" ")[0] in observation.unread:
             continue
         settled = earlier.description == _DONE and observation.now - earlier.at >= _REASON_EVERY_SEC
         if settled or observation.now - earlier.since > _KEPT_SEC:

@@ -62,6 +62,7 @@ def decide(pools: Sequence[Pool], observation: Observation, old_memory: Memory) 
     if observation.machines is None or observation.jobs is None or observation.runners is None:
         return Decision(tuple(actions), memory, {}, {})
     actions += jobs.requests_to_repeat(observation, memory)
+    jobs.remember_unassigned(observation.jobs, observation.machines, observation.now, memory)
     waiting, reasons = jobs.queue(pools, observation.jobs, observation.github_unix)
     listed = jobs.by_pool(observation.machines)
     available = {pool.name: machines.available(listed.get(pool.name, []), observation, memory) for pool in pools}

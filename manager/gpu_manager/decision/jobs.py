@@ -6,8 +6,10 @@ GitHub itself may assign a job to any runner with its labels.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import TypeVar
 
 from ..memory import JobMemory, Memory, Pending
 from ..model import Insert, InsertError, Job, JobKey, Machine, Observation, OtherPool, Pool, Reason, Rung, Start
@@ -20,6 +22,11 @@ OLDEST_JOB_SEC = 24 * 3600.0
 _REMEMBERED_SEC = 2 * OLDEST_JOB_SEC
 # The most machines that are started for one job, because GitHub may give a started runner to another job.
 MACHINES_PER_JOB = 3
+# How long no machine is started for a job to which GitHub did not assign the last one. Its runs-on may name another
+# runner group, which the REST API does not show before the assignment.
+UNASSIGNED_SEC = 3600.0
+# The reason that a machine reports if its runner got no job (gpu_agent.outcomes).
+_IDLE = "idle"
 # Google answers an insert within seconds, and its operation ends within a minute or two.
 _ANSWER_WITHIN_SEC = 300.0
 # Labels of jobs that seem meant for the pools, although no pool matches.
@@ -27,6 +34,7 @@ _LIKELY_LABELS = {"self-hosted", "gpu"}
 _UNKNOWN_USD = float("inf")
 # If the pools of a job have different reasons, the job gets the first in this order, which is likely to end soonest.
 _ORDER = ("at-max", "no-capacity", "over-quota", *capacity.FOR_PEOPLE, "never-picked-up")
+_Pool = TypeVar("_Pool", Pool, OtherPool)
 
 
 @dataclass
@@ -58,16 +66,19 @@ class Supply:
 def queue(
     pools: Sequence[Pool], jobs: Sequence[Job], github_unix: float
 ) -> tuple[list[tuple[Job, list[Pool]]], dict[JobKey, Reason]]:
-    """Return the jobs that need a machine, oldest first, each with the pools that fit.
+    """Return the jobs that need a machine, each with the pools that fit.
 
-    The second value has the reasons of the other waiting jobs, which get no machine.
+    The repositories take turns, so that one with many jobs does not hold all machines. The jobs of a turn, and of a
+    repository, are in the order of their age. The second value has the reasons of the other waiting jobs, which get no
+    machine.
     """
-    waiting: list[tuple[Job, list[Pool]]] = []
+    waiting: list[tuple[int, Job, list[Pool]]] = []
     reasons: dict[JobKey, Reason] = {}
+    turns = Counter(_share(job) for job in jobs if job.status == "in_progress" and job.runner_name)
     for job in sorted(jobs, key=lambda each: (each.created_unix, each.key)):
         if job.status not in ("queued", "waiting"):
             continue
-        fitting = [pool for pool in pools if _serves(pool, job)]
+        fitting = _fitting(pools, job)
         if not fitting:
             if reason := _no_pool(job, pools):
                 reasons[job.key] = reason
@@ -76,8 +87,16 @@ def queue(
         elif github_unix - job.created_unix > OLDEST_JOB_SEC:
             reasons[job.key] = Reason("expired", "queued for more than 24 hours; GitHub cancels such jobs")
         else:
-            waiting.append((job, fitting))
-    return waiting, reasons
+            waiting.append((turns[_share(job)], job, fitting))
+            turns[_share(job)] += 1
+    # `sort` keeps the order of jobs of the same turn.
+    waiting.sort(key=lambda each: each[0])
+    return [(job, fitting) for _, job, fitting in waiting], reasons
+
+
+def _share(job: Job) -> tuple[str, frozenset[str]]:
+    """Return what shares the machines of a pool: jobs with the same labels, by repository."""
+    return job.key.repository, job.labels
 
 
 def is_of_another(job: Job, manager: str, pools: Sequence[Pool], others: Sequence[OtherPool]) -> bool:
@@ -85,9 +104,30 @@ def is_of_another(job: Job, manager: str, pools: Sequence[Pool], others: Sequenc
 
     Of the managers with a pool that fits, it is the one whose name is the first in the alphabet.
     """
-    managers = [other.manager for other in others if _serves(other, job)]
-    managers += [manager] if any(_serves(pool, job) for pool in pools) else []
+    of_manager: dict[str, list[OtherPool]] = {}
+    for other in others:
+        of_manager.setdefault(other.manager, []).append(other)
+    managers = [name for name, each in of_manager.items() if _fitting(each, job)]
+    managers += [manager] if _fitting(pools, job) else []
     return bool(managers) and min(managers) != manager
+
+
+def remember_unassigned(jobs: Sequence[Job], machines: Sequence[Machine], now: float, memory: Memory) -> None:
+    """Remember the waiting jobs whose machine got no job, and forget those that run on a machine of the pools."""
+    idle = {
+        memory.machines[machine.name].started_for or machine.job
+        for machine in machines
+        if machine.end and machine.end.reason == _IDLE
+    }
+    for job in jobs:
+        if job.status == "queued" and slug(job.key) in idle:
+            memory.unassigned[_name_of(job)] = now + UNASSIGNED_SEC
+        elif job.status == "in_progress" and job.runner_name:
+            memory.unassigned.pop(_name_of(job), None)
+
+
+def _name_of(job: Job) -> str:
+    return f"{job.key.repository} {job.workflow} {job.name}"
 
 
 def supply(
@@ -149,7 +189,7 @@ def assign_machines(
         for pool in fitting:
             if pool.name not in chosen:
                 chosen[pool.name] = _next_rung(supplies[pool.name], memory, now, pool.name in avoid_preemptible)
-        answers = [(pool, _apply_machines_per_job(chosen[pool.name], job, memory)) for pool in fitting]
+        answers = [(pool, _apply_machines_per_job(chosen[pool.name], job, memory, now)) for pool in fitting]
         offers = [(pool, rung) for pool, rung in answers if isinstance(rung, Rung)]
         if not offers:
             result.reasons[job.key] = _merged_reason(
@@ -205,8 +245,7 @@ def _start_stopped(
     for job, fitting in waiting:
         for pool in fitting:
             supply = supplies[pool.name]
-            has_had_most_machines = memory.jobs[slug(job.key)].machines >= MACHINES_PER_JOB
-            if job.key in result.assigned or supply.count >= pool.max or has_had_most_machines:
+            if job.key in result.assigned or supply.count >= pool.max or _never_picked_up(job, memory, now):
                 continue
             for machine, rung in supply.stopped:
                 if capacity.is_open(pool, rung, memory, now) and not (
@@ -284,21 +323,32 @@ def requests_to_repeat(observation: Observation, memory: Memory) -> Iterator[Ins
 def forget_old(memory: Memory, now: float) -> None:
     """Drop jobs that were not seen for two days."""
     memory.jobs = {key: each for key, each in memory.jobs.items() if now - each.last_seen < _REMEMBERED_SEC}
+    memory.unassigned = {name: until for name, until in memory.unassigned.items() if until > now}
 
 
-def _serves(pool: Pool | OtherPool, job: Job) -> bool:
-    """Return True if the labels and the runner group allow GitHub to assign the job to a runner of the pool."""
-    allowed = job.runner_groups is None or pool.runner_group in job.runner_groups
-    return bool(job.labels) and job.labels <= pool.labels and allowed
+def _fitting(pools: Sequence[_Pool], job: Job) -> list[_Pool]:
+    """Return the pools to whose runners GitHub may assign the job, by its labels and its runner groups."""
+    found = [
+        pool
+        for pool in pools
+        if job.labels <= pool.labels and (job.runner_groups is None or pool.runner_group in job.runner_groups)
+    ]
+    # A job that names only a runner group has no labels, and the REST API does not show the group.
+    return found if job.labels or len(found) == 1 else []
 
 
 def _no_pool(job: Job, pools: Sequence[Pool]) -> Reason | None:
     """Return a reason for a job that seems meant for these pools, and None for a job of GitHub-hosted runners."""
     pool_labels = frozenset().union(*(pool.labels for pool in pools)) if pools else frozenset()
+    if not job.labels:
+        names = [pool.name for pool in pools if job.runner_groups is None or pool.runner_group in job.runner_groups]
+        detail = f"runs-on has no label, and several pools may be meant: {', '.join(names)}"
+        return Reason("no-pool", detail) if names else None
     if not job.labels & (pool_labels | _LIKELY_LABELS):
         return None
     if groups := sorted({pool.runner_group for pool in pools if job.labels <= pool.labels}):
-        return Reason("no-pool", f"{job.key.repository} may not use the runner group {', '.join(groups)}")
+        detail = f"{job.key.repository}, or this workflow of it, may not use the runner group {', '.join(groups)}"
+        return Reason("no-pool", detail)
     nearest = max(pools, key=lambda pool: len(job.labels & pool.labels), default=None)
     missing = sorted(job.labels - (nearest.labels if nearest else frozenset()))
     return Reason("no-pool", f"no pool has the labels {', '.join(sorted(job.labels))}; missing: {', '.join(missing)}")
@@ -314,16 +364,21 @@ def _next_rung(supply: Supply, memory: Memory, now: float, avoid_preemptible: bo
     return chosen
 
 
-def _apply_machines_per_job(chosen: Rung | Reason, job: Job, memory: Memory) -> Rung | Reason:
-    """Return `chosen`, or a reason if the job has already had as many machines as MACHINES_PER_JOB allows."""
-    entry = memory.jobs[slug(job.key)]
+def _apply_machines_per_job(chosen: Rung | Reason, job: Job, memory: Memory, now: float) -> Rung | Reason:
+    """Return `chosen`, or a reason if the job gets no further machine."""
     if isinstance(chosen, Reason) and chosen.code in capacity.FOR_PEOPLE:
         return chosen
-    if entry.machines >= MACHINES_PER_JOB:
-        return Reason(
-            "never-picked-up", f"{entry.machines} machines were started for the job, and GitHub assigned it to none"
-        )
-    return chosen
+    return _never_picked_up(job, memory, now) or chosen
+
+
+def _never_picked_up(job: Job, memory: Memory, now: float) -> Reason | None:
+    """Return a reason if GitHub has not assigned the job to the machines that were started for it."""
+    if (count := memory.jobs[slug(job.key)].machines) >= MACHINES_PER_JOB:
+        return Reason("never-picked-up", f"{count} machines were started for the job, and GitHub assigned it to none")
+    if (until := memory.unassigned.get(_name_of(job), now)) > now:
+        detail = "GitHub did not assign this job of the workflow to its machine; runs-on may name another runner group"
+        return Reason("never-picked-up", detail, until)
+    return None
 
 
 def _merged_reason(reasons: Sequence[tuple[Pool, Reason]]) -> Reason:

@@ -55,7 +55,7 @@ def update(pools: Mapping[str, Pool], observation: Observation, memory: Memory) 
     if observation.runners is not None:
         _update_runners(observation.runners, memory, now)
     if observation.jobs is not None:
-        _update_jobs(observation.jobs, memory)
+        _update_jobs(observation.jobs, observation.unread, memory)
     for machine in listed.values():
         _count_no_machine_of_another_job(machine, memory)
     templates = {template for pool in pools.values() for template in pool.templates}
@@ -107,12 +107,14 @@ def remove_off(observation: Observation, on_standby: Collection[Machine]) -> Ite
 def remove_without_runner(pools: Mapping[str, Pool], observation: Observation, memory: Memory) -> Iterator[Action]:
     """Delete machines that are on but cannot have a job, because their runner never registered or is gone.
 
-    Nothing is deleted if runners or jobs are unknown. A machine that a running job names stays.
+    Nothing is deleted if runners or jobs are unknown. A machine stays if a running job names it, or if its job is of a
+    repository that could not be read.
     """
     if observation.runners is None or observation.jobs is None:
         return
     runners = {runner.name: runner for runner in observation.runners}
     working = {job.runner_name for job in observation.jobs if job.status == "in_progress"}
+    working |= {name for name, entry in memory.machines.items() if _has_unread_job(entry, observation.unread)}
     for machine in observation.machines or ():
         entry = memory.machines[machine.name]
         if machine.off or machine.waits_for_capacity or machine.status in _SHUTTING_DOWN or machine.name in working:
@@ -240,12 +242,17 @@ def _count_preemption_once(entry: MachineMemory, memory: Memory, now: float) -> 
         capacity.count_preemption(entry.place, memory, now)
 
 
-def _update_jobs(jobs: Sequence[Job], memory: Memory) -> None:
+def _has_unread_job(entry: MachineMemory, unread: Collection[str]) -> bool:
+    return entry.job is not None and entry.job.repository in unread
+
+
+def _update_jobs(jobs: Sequence[Job], unread: Collection[str], memory: Memory) -> None:
     running = {job.runner_name: job.key for job in jobs if job.status == "in_progress"}
     for name, entry in memory.machines.items():
         entry.job = running.get(name, entry.job)
         # A job that ends in the same pass in which its machine is preempted counts as ended by the preemption.
-        entry.job_over = entry.job_over or (entry.job is not None and name not in running and not entry.taken_back)
+        seen_to_end = entry.job is not None and name not in running and not _has_unread_job(entry, unread)
+        entry.job_over = entry.job_over or (seen_to_end and not entry.taken_back)
 
 
 def _count_no_machine_of_another_job(machine: Machine, memory: Memory) -> None:

@@ -80,19 +80,20 @@ class GithubAdapter:
         self._sweep.begin()
         problems: list[str] = []
         runners = _or_problem(self._sweep.runners, problems)
-        jobs = _or_problem(self._sweep.jobs, problems)
+        found = _or_problem(self._sweep.jobs, problems)
         states: dict[RunKey, Run] = {}
         for key in sorted(runs):
             if (state := _or_problem(lambda key=key: self._sweep.run(key), problems)) is not None:  # type: ignore[misc]
                 states[key] = state
         return GithubView(
             unix=self._client.github_unix(),
-            jobs=jobs,
+            jobs=found.jobs if found else None,
+            unread=found.unread if found else frozenset(),
             runners=runners,
             runs=states,
             limited_sec=self._client.limits.wait_sec(),
             requests_left=self._client.limits.requests_left,
-            problems=tuple(dict.fromkeys(problems)),
+            problems=tuple(dict.fromkeys([*problems, *(found.problems if found else ())])),
         )
 
     def repositories(self) -> dict[str, list[str]]:
@@ -132,8 +133,7 @@ class GithubAdapter:
         return payloads.read("a runner's registration", lambda: payloads.new_runner(answer.value))
 
     def _remove_unused(self, name: str) -> None:
-        for each in self._client.elements(self._runners, "runners", name=name):
-            found = payloads.read("runners", lambda each=each: payloads.runner(each))  # type: ignore[misc]
+        for found in self._client.elements(self._runners, "runners", payloads.runner, name=name):
             if found.name.lower() == name.lower() and not self.remove_runner(found):
                 raise Unavailable(f"the runner {name} has a job")
 

@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from email.utils import parsedate_to_datetime
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 from urllib.parse import urlsplit
 
 import httpx2
@@ -26,6 +26,11 @@ CONCURRENT = 10
 _TIMEOUT = httpx2.Timeout(30.0, connect=10.0)
 _PER_PAGE = 100
 _MOST_PAGES = 100
+MOST_FILTERED = 1000
+"""A list with a filter such as `status` has at most this many elements, and a `total_count` that may be larger
+(docs.github.com/en/rest/actions/workflow-runs)."""
+# After this number of server errors without another answer in between, GitHub counts as down.
+_MOST_SERVER_ERRORS = 100
 # A list that shrinks while its pages are read may be incomplete.
 _READINGS = 3
 # A JWT is issued a minute in the past, so only a clock difference of more than half a minute explains a refusal.
@@ -34,10 +39,17 @@ _LOOPBACK = ("localhost", "127.0.0.1", "::1")
 _MESSAGE_CHARACTERS = 300
 
 
+_Element = TypeVar("_Element")
+
+
+class FailedAnswer(Unavailable):
+    """GitHub's answer to this one request is not usable. Other requests may succeed."""
+
+
 class Answer(NamedTuple):
     status: int
     value: Any
-    """The JSON of the answer; None if it has none."""
+    """The JSON of the answer, or what the reader of the request made of it; None if there is none."""
     message: str
     """The message in the answer, without tokens."""
     more: bool = False
@@ -92,6 +104,8 @@ class RestClient:
         self._token = InstallationToken(app, permissions, self._make_token, self.unix, self._clocks.monotonic)
         self._cache: dict[str, _Cached] = {}
         self._sweep = 0
+        self._server_errors = 0
+        """The number of server errors since the last other answer."""
         self._lock = threading.Lock()
         self._github_time: tuple[float, float] | None = None
         """GitHub's time, with this process's clock at that moment."""
@@ -124,24 +138,31 @@ class RestClient:
 
     def find(self, path: str) -> dict[str, Any] | None:
         """Return the JSON object at a path, or None if it does not exist. Raises Unavailable or Refused."""
-        answer = self._request("GET", path, {})
-        return None if answer.status in (404, 410) else self._object(path, answer).value
+        answer = self._request("GET", path, {}, read=lambda value: _checked_object(path, value))
+        if answer.status in (404, 410):
+            return None
+        found: dict[str, Any] = _successful(path, answer).value
+        return found
 
-    def elements(self, path: str, key: str, **query: str | int) -> list[dict[str, Any]]:
-        """Return all elements under `key` of all pages, each once.
+    def elements(
+        self, path: str, key: str, convert: Callable[[dict[str, Any]], _Element], **query: str | int
+    ) -> list[_Element]:
+        """Return all elements under `key` of all pages, each once, as `convert` reads them.
+
+        Between sweeps, the results of `convert` are kept instead of GitHub's JSON, which is many times larger.
 
         Raises:
             Unavailable: There is no answer, or the list is incomplete.
             Refused: GitHub refuses the request.
         """
         for _ in range(_READINGS):
-            found, first_total, shrank = self._read_pages(path, key, query)
+            found, first_total, shrank = self._read_pages(path, key, convert, query)
             if shrank:
                 continue
-            if len(found) < first_total:
-                raise Unavailable(f"GET {path}: GitHub lists {len(found)} of {first_total} {key}")
+            if len(found) < (min(first_total, MOST_FILTERED) if "status" in query else first_total):
+                raise FailedAnswer(f"GET {path}: GitHub lists {len(found)} of {first_total} {key}")
             return found
-        raise Unavailable(f"GET {path}: the list shrank {_READINGS} times while its pages were read")
+        raise FailedAnswer(f"GET {path}: the list shrank {_READINGS} times while its pages were read")
 
     def send(self, method: str, path: str, body: dict[str, Any] | None = None) -> Answer:
         """Send a request once that changes something, and return the answer.
@@ -151,50 +172,50 @@ class RestClient:
         return self._request(method, path, {}, body)
 
     def _read_pages(
-        self, path: str, key: str, query: Mapping[str, str | int]
-    ) -> tuple[list[dict[str, Any]], int, bool]:
+        self, path: str, key: str, convert: Callable[[dict[str, Any]], _Element], query: Mapping[str, str | int]
+    ) -> tuple[list[_Element], int, bool]:
         """Return the elements, the total of the first page, and True if a later page had a smaller total.
 
         If an element leaves the list, another one may move from a later page to a page that was already read.
         """
-        found: dict[int, dict[str, Any]] = {}
+        found: dict[int, _Element] = {}
         first_total = 0
         for page in range(1, _MOST_PAGES + 1):
             pages = {"per_page": _PER_PAGE, **({"page": page} if page > 1 else {})}
-            answer = self._object(path, self._request("GET", path, {**query, **pages}))
-            try:
-                total = int(answer.value["total_count"])
-                found |= {int(each["id"]): each for each in answer.value[key]}
-            except (KeyError, TypeError, ValueError, OverflowError):
-                raise Unavailable(f"GET {path}: page {page} of GitHub's answer is not a list of {key}") from None
+            answer = self._request("GET", path, {**query, **pages}, read=_page_reader(path, page, key, convert))
+            total, elements = _successful(path, answer).value
+            found |= elements
             first_total = total if page == 1 else first_total
             if total < first_total:
                 return [], 0, True
             if not answer.more:
                 return list(found.values()), first_total, False
-        raise Unavailable(f"GET {path}: more than {_MOST_PAGES} pages")
-
-    def _object(self, path: str, answer: Answer) -> Answer:
-        if answer.status != 200:
-            raise refusal("GET", path, answer)
-        if not isinstance(answer.value, dict):
-            # A portal or proxy in front of GitHub has answered.
-            raise Unavailable(f"GET {path}: GitHub answered 200 without a JSON object")
-        return answer
+        raise FailedAnswer(f"GET {path}: more than {_MOST_PAGES} pages")
 
     def _request(
-        self, method: str, path: str, query: Mapping[str, str | int], body: dict[str, Any] | None = None
+        self,
+        method: str,
+        path: str,
+        query: Mapping[str, str | int],
+        body: dict[str, Any] | None = None,
+        read: Callable[[Any], Any] = lambda value: value,
     ) -> Answer:
         token = self._token.get()
-        answer = self._with_token(method, path, query, body, token)
+        answer = self._with_token(method, path, query, body, token, read)
         if answer.status == 401 and self._token.drop_refused(token):
-            answer = self._with_token(method, path, query, body, self._token.get())
+            answer = self._with_token(method, path, query, body, self._token.get(), read)
         if answer.status == 401:
             raise Unavailable(f"{method} {path}: GitHub does not accept the installation's token: {answer.message}")
         return answer
 
     def _with_token(
-        self, method: str, path: str, query: Mapping[str, str | int], body: dict[str, Any] | None, token: Token
+        self,
+        method: str,
+        path: str,
+        query: Mapping[str, str | int],
+        body: dict[str, Any] | None,
+        token: Token,
+        read: Callable[[Any], Any],
     ) -> Answer:
         url = str(httpx2.URL(path, params=dict(query)) if query else path)
         with self._lock:
@@ -203,14 +224,22 @@ class RestClient:
                 cached.used_in = self._sweep
         usable = cached is not None and cached.token_number == token.number
         headers = {"If-None-Match": cached.etag} if cached and usable else {}
-        response, answer = self._exchange(method, path, url, token.value, body, headers)
+        try:
+            response, answer = self._exchange(method, path, url, token.value, body, headers)
+        except FailedAnswer:
+            if method != "GET":
+                raise
+            # GitHub answers single requests with 502 (docs.github.com, "Troubleshooting the REST API").
+            response, answer = self._exchange(method, path, url, token.value, body, headers)
         if answer.status == 304:
             if not (cached and usable):
                 raise Unavailable(f"{method} {path}: GitHub answered 304 to a request without a condition")
             return cached.answer
-        if method == "GET" and answer.status == 200 and (etag := response.headers.get("etag")):
-            with self._lock:
-                self._cache[url] = _Cached(token.number, etag, answer, self._sweep)
+        if method == "GET" and answer.status == 200:
+            answer = answer._replace(value=read(answer.value))
+            if etag := response.headers.get("etag"):
+                with self._lock:
+                    self._cache[url] = _Cached(token.number, etag, answer, self._sweep)
         return answer
 
     def _exchange(
@@ -229,8 +258,12 @@ class RestClient:
         self._learn_time(response)
         if self.limits.record_answer(response.status_code, response.headers, answer.message, self.unix()):
             raise Unavailable(f"{method} {path}: GitHub's rate limit is reached ({answer.status}): {answer.message}")
+        with self._lock:
+            self._server_errors = self._server_errors + 1 if response.status_code >= 500 else 0
+            is_down = self._server_errors > _MOST_SERVER_ERRORS
         if response.status_code >= 500:
-            raise Unavailable(f"{method} {path}: GitHub answered {answer.status}: {answer.message}")
+            problem = f"{method} {path}: GitHub answered {answer.status}: {answer.message}"
+            raise Unavailable(problem) if is_down else FailedAnswer(problem)
         return response, answer
 
     def _make_token(self, path: str, bearer: str, body: dict[str, Any]) -> Any:
@@ -249,6 +282,35 @@ class RestClient:
         except (KeyError, TypeError, ValueError):
             return
         self._github_time = (at, self._clocks.monotonic())
+
+
+def _successful(path: str, answer: Answer) -> Answer:
+    if answer.status != 200:
+        raise refusal("GET", path, answer)
+    return answer
+
+
+def _checked_object(path: str, value: Any) -> dict[str, Any]:
+    if not isinstance(value, dict):
+        # A portal or proxy in front of GitHub has answered.
+        raise FailedAnswer(f"GET {path}: GitHub answered 200 without a JSON object")
+    return value
+
+
+def _page_reader(
+    path: str, page: int, key: str, convert: Callable[[dict[str, Any]], _Element]
+) -> Callable[[Any], tuple[int, dict[int, _Element]]]:
+    """Return a function that reads one page: the total of the list, and the page's elements by their ids."""
+
+    def read(value: Any) -> tuple[int, dict[int, _Element]]:
+        content = _checked_object(path, value)
+        try:
+            return int(content["total_count"]), {int(each["id"]): convert(each) for each in content[key]}
+        except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:
+            problem = f"page {page} of GitHub's answer is not a list of {key}: {type(error).__name__}: {error}"
+            raise FailedAnswer(f"GET {path}: {problem}") from None
+
+    return read
 
 
 def _checked(url: str) -> str:

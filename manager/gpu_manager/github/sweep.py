@@ -1,30 +1,49 @@
 """The sweep: reads the waiting and running jobs of all repositories that may use the pools' runner groups.
 
-A sweep that could not read everything has no result.
+A repository that cannot be read does not stop the others: its last jobs stay for a while.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
-from dataclasses import dataclass, field
-from typing import TypeVar
+from dataclasses import dataclass, field, replace
+from typing import NamedTuple, TypeVar
 from urllib.parse import quote
 
 from ..model import Job, Run, RunKey, Runner
 from ..ports import Refused
 from . import payloads
-from .payloads import Payload
-from .rest_client import CONCURRENT, RestClient
+from .payloads import Group, ListedRun
+from .rest_client import CONCURRENT, MOST_FILTERED, FailedAnswer, RestClient
 
 # The states of runs to list in each sweep, in the order in which a run has them. A run that changes its state between
 # two lists is therefore in the second list. The rare states are listed in every fifth sweep.
 _EVERY_TIME = ("queued", "in_progress")
 _SELDOM = ("requested", "pending", "waiting")
 _SELDOM_EVERY = 5
+# The most runs of one repository whose jobs a sweep reads, and the number of their jobs after which it reads no further
+# run. Without them, one repository could use up the requests and the memory of all.
+MOST_RUNS = 1000
+MOST_JOBS = 10_000
+# The number of sweeps in which the last jobs of a repository count that cannot be read.
+_KEPT_SWEEPS = 10
+# A list has at most MOST_FILTERED runs, the newest ones. Older runs are in lists with a limit on `created`.
+_MOST_LISTS = 10
 
 _Item = TypeVar("_Item")
+_Key = TypeVar("_Key", str, RunKey)
 _Result = TypeVar("_Result")
+
+
+class Jobs(NamedTuple):
+    """The jobs of a sweep."""
+
+    jobs: tuple[Job, ...]
+    unread: frozenset[str]
+    """The repositories that could not be read."""
+    problems: tuple[str, ...]
 
 
 @dataclass
@@ -35,10 +54,12 @@ class Sweep:
     organization: str
     groups: Collection[str]
     """Names of the pools' runner groups."""
-    _found_groups: list[Payload] | None = None
+    _found_groups: list[Group] | None = None
     """The runner groups in this sweep."""
     _active: set[RunKey] = field(default_factory=set)
-    """The runs that had not ended at the last sweep."""
+    """The runs whose jobs the last sweep has read."""
+    _last: dict[str, tuple[int, tuple[Job, ...]]] = field(default_factory=dict)
+    """The last jobs of each repository, with the number of their sweep."""
     _sweeps: int = 0
     _threads: ThreadPoolExecutor = field(default_factory=lambda: ThreadPoolExecutor(CONCURRENT, "github"), repr=False)
 
@@ -53,40 +74,49 @@ class Sweep:
     def runners(self) -> tuple[Runner, ...]:
         """Return the runners of the pools' groups."""
 
-        def of_group(group: Payload) -> list[Payload]:
-            return self.client.elements(f"{self._org}/runner-groups/{group['id']}/runners", "runners")
+        def of_group(group: Group) -> list[Runner]:
+            return self.client.elements(f"{self._org}/runner-groups/{group.id}/runners", "runners", payloads.runner)
 
-        found = self._each(of_group, self._groups())
-        return payloads.read("runners", lambda: tuple(payloads.runner(each) for part in found for each in part))
+        return tuple(each for part in self._each(of_group, self._groups()) for each in part)
 
     def repositories_of_groups(self) -> dict[str, list[str]]:
         """Return the repositories that each group allows."""
         groups = self._groups()
-        return dict(zip((str(each["name"]) for each in groups), self._each(self._repositories_of, groups), strict=True))
+        return dict(zip((each.name for each in groups), self._each(self._repositories_of, groups), strict=True))
 
-    def jobs(self) -> tuple[Job, ...]:
+    def jobs(self) -> Jobs:
         """Return queued, waiting and running jobs of runs that have not ended."""
         statuses = _EVERY_TIME if self._sweeps % _SELDOM_EVERY else (*_SELDOM, *_EVERY_TIME)
         groups_of = self._repositories()
-        listed: dict[RunKey, bool] = {}
-        for part in self._each(lambda repository: self._runs(repository, statuses), groups_of):
+        failed: dict[str, str] = {}
+        listed: dict[RunKey, ListedRun] = {}
+        for part in self._settled(lambda name: self._runs(name, statuses), groups_of, failed).values():
             listed |= part
         # An unlisted run has ended, has a rarely listed state, or changed its state while the lists were read.
         unlisted = sorted(key for key in self._active - listed.keys() if key.repository in groups_of)
-        listed |= zip(unlisted, self._each(self._has_not_ended, unlisted), strict=True)
-        active = sorted(key for key, is_active in listed.items() if is_active)
-        found = self._each(self._jobs_of, active)
-        self._active, self._sweeps = set(active), self._sweeps + 1
-
-        def jobs() -> tuple[Job, ...]:
-            return tuple(
-                payloads.job(each, key.repository, groups_of[key.repository])
-                for key, part in zip(active, found, strict=True)
-                for each in part
-                if each["status"] in payloads.WAITING_OR_RUNNING
-            )
-
-        return payloads.read("jobs", jobs)
+        listed |= self._settled(self._run, unlisted, failed)
+        notes: list[str] = []
+        counts: Counter[str] = Counter()
+        found = self._settled(lambda key: self._open_jobs(key, counts), _oldest(listed, notes), failed)
+        notes += [
+            f"{name}: has more than {MOST_JOBS} jobs; this sweep reads no further run of it"
+            for name, count in counts.items()
+            if count >= MOST_JOBS
+        ]
+        self._sweeps += 1
+        self._active = found.keys() | {key for key in self._active if key.repository in failed}
+        jobs: dict[str, list[Job]] = {name: [] for name in groups_of}
+        for key, of_run in found.items():
+            groups = frozenset(each.name for each in groups_of[key.repository] if each.allows(listed[key]))
+            jobs[key.repository] += (replace(job, runner_groups=groups) for job in of_run)
+        read = {name: (self._sweeps, tuple(part)) for name, part in jobs.items() if name not in failed}
+        self._last = {
+            name: last
+            for name in groups_of
+            if (last := read.get(name) or self._last.get(name)) and self._sweeps - last[0] < _KEPT_SWEEPS
+        }
+        problems = (*(f"{name}: not read: {problem}" for name, problem in sorted(failed.items())), *notes)
+        return Jobs(tuple(job for _, part in self._last.values() for job in part), frozenset(failed), problems)
 
     def run(self, key: RunKey) -> Run:
         """Return the state of a run. A deleted run counts as ended and too old for a rerun."""
@@ -94,70 +124,111 @@ class Sweep:
         if found is None:
             return Run(key, 0, "completed", "deleted")
         jobs = self._jobs_of(key) if found.get("status") == "completed" else []
-        return payloads.read(f"run {key.run_id} of {key.repository}", lambda: payloads.run(found, key, jobs))
+        failed = tuple(each.key.job_id if isinstance(each, Job) else each for each in jobs if each is not None)
+        return payloads.read(f"run {key.run_id} of {key.repository}", lambda: payloads.run(found, key, failed))
 
     def group_id(self, name: str) -> int:
         """Return the id of a runner group. Raises Unavailable or Refused."""
-        found = next(group for group in self._groups() if group["name"] == name)
-        return payloads.read(f"the runner group {name}", lambda: int(found["id"]))
+        return next(group.id for group in self._groups() if group.name == name)
 
     @property
     def _org(self) -> str:
         return f"/orgs/{quote(self.organization, safe='')}/actions"
 
-    def _groups(self) -> list[Payload]:
+    def _groups(self) -> list[Group]:
         if self._found_groups is None:
             self._found_groups = self._read_groups()
         return self._found_groups
 
-    def _read_groups(self) -> list[Payload]:
-        found = self.client.elements(f"{self._org}/runner-groups", "runner_groups")
-        by_name = {str(group.get("name")): group for group in found}
+    def _read_groups(self) -> list[Group]:
+        found = self.client.elements(f"{self._org}/runner-groups", "runner_groups", payloads.group)
+        by_name = {group.name: group for group in found}
         if missing := sorted(set(self.groups) - by_name.keys()):
             has = ", ".join(sorted(by_name)) or "none"
             raise Refused(f"{self.organization} has no runner group named {', '.join(missing)}, only {has}")
         return [by_name[name] for name in sorted(self.groups)]
 
-    def _repositories(self) -> dict[str, frozenset[str]]:
+    def _repositories(self) -> dict[str, list[Group]]:
         """Return each repository to sweep with the groups that it may use."""
-        found: dict[str, frozenset[str]] = {}
-        for group, names in self.repositories_of_groups().items():
-            for name in names:
-                found[name] = found.get(name, frozenset()) | {group}
+        allowed = self.repositories_of_groups()
+        found: dict[str, list[Group]] = {}
+        for group in self._groups():
+            for name in allowed[group.name]:
+                found.setdefault(name, []).append(group)
         return found
 
-    def _repositories_of(self, group: Payload) -> list[str]:
+    def _repositories_of(self, group: Group) -> list[str]:
         """Return the names of repositories whose jobs may run in the group."""
-        selected = group.get("visibility") == "selected"
-        path = f"{self._org}/runner-groups/{group['id']}/repositories" if selected else "/installation/repositories"
-        found = self.client.elements(path, "repositories")
+        selected = group.visibility == "selected"
+        path = f"{self._org}/runner-groups/{group.id}/repositories" if selected else "/installation/repositories"
+        return [
+            each.full_name
+            for each in self.client.elements(path, "repositories", payloads.repository)
+            if not each.archived
+            and (each.private or (group.visibility != "private" and group.allows_public_repositories))
+        ]
 
-        def names() -> list[str]:
-            return [
-                str(each["full_name"])
-                for each in found
-                if not each.get("archived")
-                and (each["private"] or (group["visibility"] != "private" and group["allows_public_repositories"]))
-            ]
-
-        return payloads.read(f"repositories of the runner group {group.get('name')}", names)
-
-    def _runs(self, repository: str, statuses: Sequence[str]) -> dict[RunKey, bool]:
-        """Return the listed runs, each with True if it has not ended. A list may lag behind its runs."""
-        found: dict[RunKey, bool] = {}
+    def _runs(self, repository: str, statuses: Sequence[str]) -> dict[RunKey, ListedRun]:
+        """Return the listed runs. A list may lag behind its runs."""
+        found: dict[RunKey, ListedRun] = {}
         for status in statuses:
-            for each in self.client.elements(
-                f"{repository_path(repository)}/actions/runs", "workflow_runs", status=status
-            ):
-                found[RunKey(repository, int(each["id"]))] = each.get("status") != "completed"
+            limit: dict[str, str | int] = {}
+            for _ in range(_MOST_LISTS):
+                part = self.client.elements(
+                    f"{repository_path(repository)}/actions/runs",
+                    "workflow_runs",
+                    lambda each: (RunKey(repository, int(each["id"])), payloads.listed_run(each, repository)),
+                    status=status,
+                    **limit,
+                )
+                found |= part
+                if len(part) < MOST_FILTERED:
+                    break
+                limit = {"created": f"<={min(run.created for _, run in part)}"}
         return found
 
-    def _has_not_ended(self, key: RunKey) -> bool:
+    def _run(self, key: RunKey) -> ListedRun | None:
         found = self.client.find(run_path(key))
-        return found is not None and found.get("status") != "completed"
+        if found is None:
+            return None
+        return payloads.read(
+            f"run {key.run_id} of {key.repository}", lambda: payloads.listed_run(found, key.repository)
+        )
 
-    def _jobs_of(self, key: RunKey) -> list[Payload]:
-        return self.client.elements(f"{run_path(key)}/jobs", "jobs", filter="latest")
+    def _open_jobs(self, key: RunKey, counts: Counter[str]) -> tuple[Job, ...]:
+        """Return the waiting and running jobs of a run, and count all its jobs for its repository."""
+        if counts[key.repository] >= MOST_JOBS:
+            return ()
+        jobs = self._jobs_of(key)
+        counts[key.repository] += len(jobs)
+        return tuple(each for each in jobs if isinstance(each, Job))
+
+    def _jobs_of(self, key: RunKey) -> list[Job | int | None]:
+        return self.client.elements(
+            f"{run_path(key)}/jobs", "jobs", lambda each: payloads.job(each, key.repository), filter="latest"
+        )
+
+    def _settled(
+        self, ask: Callable[[_Key], _Result | None], keys: Iterable[_Key], failed: dict[str, str]
+    ) -> dict[_Key, _Result]:
+        """Return the answers by key, without those that are None.
+
+        Each key is a repository or a run. A repository that fails is added to `failed`, and is not asked any more.
+        """
+
+        def settled(key: _Key) -> _Result | None:
+            repository = key if isinstance(key, str) else key.repository
+            if repository in failed:
+                return None
+            try:
+                return ask(key)
+            except (FailedAnswer, Refused) as error:
+                failed.setdefault(repository, str(error))
+                return None
+
+        keys = list(keys)
+        answers = zip(keys, self._each(settled, keys), strict=True)
+        return {key: answer for key, answer in answers if answer is not None}
 
     def _each(self, ask: Callable[[_Item], _Result], items: Iterable[_Item]) -> list[_Result]:
         """Return the result for each item, in order. After the first failure no further requests are sent."""
@@ -171,6 +242,20 @@ class Sweep:
             if not future.cancelled() and (error := future.exception()):
                 raise error
         return [future.result() for future in futures]
+
+
+def _oldest(listed: Mapping[RunKey, ListedRun], notes: list[str]) -> list[RunKey]:
+    """Return the runs whose jobs to read: of each repository those in progress, and then the oldest."""
+    by_repository: dict[str, list[RunKey]] = {}
+    for key in sorted(listed, key=lambda each: (not listed[each].in_progress, listed[each].created, each)):
+        if not listed[key].ended:
+            by_repository.setdefault(key.repository, []).append(key)
+    notes += [
+        f"{name}: has {len(keys)} active runs; this sweep reads the oldest {MOST_RUNS}"
+        for name, keys in by_repository.items()
+        if len(keys) > MOST_RUNS
+    ]
+    return [key for keys in by_repository.values() for key in keys[:MOST_RUNS]]
 
 
 def repository_path(repository: str) -> str:

@@ -59,7 +59,8 @@ def open_actions() -> Iterator[Actions]:
 
 @job.command()
 @click.option("--repository", required=True, metavar="NAME", help="NAME or OWNER/NAME of a repository.")
-@click.option("--labels", required=True, metavar="A,B", help="The labels of runs-on, separated by commas.")
+@click.option("--labels", default="", metavar="A,B", help="The labels of runs-on, separated by commas.")
+@click.option("--group", default="", metavar="NAME", help="The runner group of runs-on.")
 @click.option(
     "--run",
     "scripts",
@@ -71,12 +72,14 @@ def open_actions() -> Iterator[Actions]:
 @click.option("--name", default="test", show_default=True, help="The job's name.")
 @click.option("--workflow", default="CI", show_default=True, help="The workflow's name.")
 @json_option
-def queue(repository: str, labels: str, scripts: tuple[str, ...], name: str, workflow: str, wants_json: bool) -> None:
+def queue(
+    repository: str, labels: str, group: str, scripts: tuple[str, ...], name: str, workflow: str, wants_json: bool
+) -> None:
     """Start a workflow run with one job."""
     runs_on = tuple(one.strip() for one in labels.split(",") if one.strip())
-    if not runs_on:
+    if not runs_on and not group:
         raise click.ClickException(
-            f"job: --labels: has no label\n  got: {labels!r}\n  expected: such as self-hosted,gpu"
+            f"job: --labels: has no label, and --group no name\n  got: {labels!r}\n  expected: such as self-hosted,gpu"
         )
     if empty := [script for script in scripts if not script.strip()]:
         raise click.ClickException(f"job: --run: has no command\n  got: {empty[0]!r}\n  expected: such as ls")
@@ -89,12 +92,13 @@ def queue(repository: str, labels: str, scripts: tuple[str, ...], name: str, wor
                 f"job: {repository}: no such repository\n  got: {', '.join(names) or repository}\n"
                 f"  expected: a repository that a stack created, or that sandbox.yaml lists under exists: github"
             )
-        run, (job_entry,) = actions.queue(found, [Definition(name, runs_on, steps)], workflow=workflow)
+        run, (job_entry,) = actions.queue(found, [Definition(name, runs_on, steps, group)], workflow=workflow)
         if wants_json:
             print_json(as_json(actions, job_entry))
             return
     click.echo(
-        f"queued job {job_entry['id']} ({name}) of run {run['id']} in {found.full_name}, for {', '.join(runs_on)}"
+        f"queued job {job_entry['id']} ({name}) of run {run['id']} in {found.full_name}, "
+        f"for {', '.join(runs_on) or group}"
     )
     click.echo(f"  see it with: pulumi-sandbox job show {job_entry['id']}")
 

@@ -17,11 +17,13 @@ from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
 import httplib2  # type: ignore[import-untyped]
+import jwt
 import pytest
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import rsa
 from gpu_ci.cli import google_api
 from gpu_ci.cli.github_app import listener, secret_store
+from gpu_ci.cli.github_app.apps import DUTIES, App
 from gpu_ci.cli.output import InputError
 from gpu_ci.cli.programs import NotAskedError
 
@@ -61,6 +63,12 @@ class SecretManager:
 
     def request(self, uri: str, method: str = "GET", body: Any = None, **_: Any) -> tuple[httplib2.Response, bytes]:
         url, given = urlsplit(uri), json.loads(body) if body else {}
+        if method == "GET" and not self.refusal:
+            name = url.path.removeprefix("/v1/").removesuffix("/versions/latest:access")
+            if not self.versions.get(name):
+                return httplib2.Response({"status": "404"}), b'{"error": {"message": "not found"}}'
+            payload = {"data": base64.b64encode(self.versions[name][-1]).decode()}
+            return httplib2.Response({"status": "200"}), json.dumps({"payload": payload}).encode()
         assert (url.netloc, method) == ("secretmanager.googleapis.com", "POST")
         if self.refusal:
             return httplib2.Response({"status": str(self.refusal)}), b'{"error": {"message": "Permission denied"}}'
@@ -96,12 +104,28 @@ class GitHub:
     codes: dict[str, int] = field(default_factory=dict)
     owner: str = "acme"
     address: str = ""
+    apps: set[int] = field(default_factory=set)
+    installations: dict[int, int] = field(default_factory=dict)
+    """Installations in acme, by App."""
 
-    def answer(self, path: str, *_: Any) -> tuple[int, Any]:
+    def answer(self, path: str, _: bytes, authorization: str) -> tuple[int, Any]:
+        if path in ("/api/v3/app", "/api/v3/orgs/acme/installation"):
+            claims = jwt.decode(authorization.removeprefix("Bearer "), self.pem_public, algorithms=["RS256"])
+            app = int(claims["iss"])
+            if path == "/api/v3/app":
+                answer = {"id": app, "slug": f"app-{app}", "owner": {"login": self.owner}}
+                return (200, answer) if app in self.apps else (401, {"message": "Integration not found"})
+            found = self.installations.get(app)
+            return (200, {"id": found}) if found else (404, {"message": "Not Found"})
         code = path.removeprefix("/api/v3/app-manifests/").removesuffix("/conversions")
         if number := self.codes.pop(code, 0):  # a code is used once
+            self.apps.add(number)
             return 201, {"id": number, "slug": f"app-{number}", "owner": {"login": self.owner}, "pem": self.pem}
         return 404, {"message": "Not Found"}
+
+    @property
+    def pem_public(self) -> Any:
+        return serialization.load_pem_private_key(self.pem.encode(), None).public_key()
 
 
 @pytest.fixture
@@ -116,6 +140,9 @@ class Browser:
     """What a person does on the page: opens it, presses the buttons, and is sent back by GitHub."""
 
     address: str
+    page: str = ""
+    """The path of the page."""
+    served: threading.Event = field(default_factory=threading.Event)
 
     def get(self, path: str, host: str = "") -> tuple[int, str]:
         headers = {"Host": host} if host else {}
@@ -128,7 +155,8 @@ class Browser:
 
     def forms(self) -> list[tuple[str, dict[str, Any]]]:
         """The address and the manifest of each button."""
-        page = self.get("/")[1]
+        assert self.served.wait(10)
+        page = self.get(self.page)[1]
         found = re.findall(r'<form action="([^"]*)".*?name="manifest" value="([^"]*)"', page, re.DOTALL)
         return [(html.unescape(action), json.loads(html.unescape(manifest))) for action, manifest in found]
 
@@ -151,6 +179,8 @@ def browser(monkeypatch: pytest.MonkeyPatch) -> Iterator[Browser]:
     complete = listener.Flow.is_complete.fget  # type: ignore[attr-defined]
 
     def serve(listening: HTTPServer, flow: listener.Flow) -> None:
+        found.page = flow.path
+        found.served.set()
         real_serve(listening, flow)
         ended.set()
 
@@ -182,8 +212,10 @@ def test_two_apps_are_created_installed_and_written_into_the_stack_file(
         state = parse_qs(urlsplit(action).query)["state"][0]
         back = urlsplit(manifest["redirect_url"]).path
         assert browser.get(f"{back}?code=code{number}&state={state}")[0] == 200
-        assert f"{github.address}/apps/app-{number}/installations/new" in browser.get("/")[1]
-        browser.get(f"{urlsplit(manifest['setup_url']).path}?installation_id=9{number}&setup_action=install")
+        assert f"{github.address}/apps/app-{number}/installations/new" in browser.get(browser.page)[1]
+        assert f"id: {number}, installationId: 1" in stack.read_text()
+        github.installations[number] = 900 + number
+        browser.get(f"{urlsplit(manifest['setup_url']).path}?installation_id=5&setup_action=install")
     thread.join(20)
     [answer] = answers
     assert (answer.code, answer.out) == (0, "Pulumi.dev.yaml: has the numbers of 2 Apps\n")
@@ -212,7 +244,34 @@ def test_the_manifests_have_the_permissions_of_each_duty_and_no_webhook(
     }
     assert [each["hook_attributes"]["active"] for each in (admin, managing)] == [False, False]
     assert [each["public"] for each in (admin, managing)] == [False, False]
-    assert max(len(each["name"]) for each in (admin, managing)) <= 34
+    assert [each["name"] for each in (admin, managing)] == ["gpu-ci app dev acme", "gpu-ci managerApp dev acme"]
+
+
+def test_the_names_of_apps_differ_by_app_and_stack_however_long_the_organization_is() -> None:
+    def name(key: str, stack: str) -> str:
+        registration = listener.Registration(App(key, "", "", {}))
+        flow = listener.Flow("o" * 39, stack, "", "", [registration], *[lambda *_: None] * 5)  # type: ignore[list-item]
+        return str(json.loads(flow._shown(registration)["manifest"])["name"])
+
+    names = {name(key, stack) for key in DUTIES for stack in ("dev", "prod")}
+    assert (len(names), max(map(len, names))) == (6, 34)
+
+
+def test_an_interrupted_command_keeps_the_apps_that_it_created(
+    ask: Ask, stack: Path, github: GitHub, manager: SecretManager, browser: Browser, pem: str
+) -> None:
+    stack.write_text(STACK.replace("{id: 1,", "{id: 71,").replace("{id: 3,", "{id: 72,"))
+    manager.versions = {f"projects/acme-ci/secrets/{name}-key": [pem.encode()] for name in ("admin", "manager")}
+    github.apps, github.installations = {71, 72}, {72: 972}
+    thread, answers = create(ask, github)
+    assert browser.forms() == []
+    assert "installationId: 972" in stack.read_text()
+    github.installations[71] = 971
+    # The App sends the browser to the page of the first run.
+    assert browser.get("/page-of-the-first-run/?installation_id=5")[0] == 404
+    thread.join(20)
+    assert (answers[0].code, "installationId: 971" in stack.read_text()) == (0, True)
+    assert [len(each) for each in manager.versions.values()] == [1, 1]
 
 
 def test_wrong_requests_are_refused_and_store_nothing(
@@ -222,23 +281,25 @@ def test_wrong_requests_are_refused_and_store_nothing(
     [(action, _)] = browser.forms()
     state = parse_qs(urlsplit(action).query)["state"][0]
     github.codes["good"] = 71
+    created = f"{browser.page}created"
     refused = {
-        "/created/app?code=good&state=other": "another state",
-        "/created/app?code=good": "another state",
-        f"/created/app?code=bad&state={state}": "GitHub did not create the App from its code",
-        f"/created/app?code=..%2F..%2Fuser&state={state}": "GitHub did not create the App from its code",
-        "/installed/app?installation_id=5": "does not come from an installation",
-        "/created/managerApp?code=good&state=x": "no such page",
-        "/nothing": "no such page",
+        f"{created}/app?code=good&state=other": "another state",
+        f"{created}/app?code=good": "another state",
+        f"{created}/app?code=bad&state={state}": "GitHub did not create the App from its code",
+        f"{created}/app?code=..%2F..%2Fuser&state={state}": "GitHub did not create the App from its code",
+        f"{created}/managerApp?code=good&state=x": "no such page",
+        f"/created/app?code=good&state={state}": "no such page",
+        "/installed/app?installation_id=5": "no such page",
+        "/": "no such page",
     }
     for path, problem in refused.items():
         status, text = browser.get(path)
         assert (status in (400, 404), problem in text) == (True, True), (path, text)
-    assert browser.get("/", host="evil.example")[0] == 403
+    assert browser.get(browser.page, host="evil.example")[0] == 403
     assert manager.versions == {}
     assert stack.read_text() == STACK
     github.owner = "somebody"
-    assert "for somebody, not for acme" in browser.get(f"/created/app?code=good&state={state}")[1]
+    assert "for somebody, not for acme" in browser.get(f"{created}/app?code=good&state={state}")[1]
     assert manager.versions == {}
 
 
@@ -246,12 +307,13 @@ def test_a_refusal_of_secret_manager_is_shown_and_another_try_is_possible(
     ask: Ask, stack: Path, github: GitHub, manager: SecretManager, browser: Browser
 ) -> None:
     create(ask, github, "--only", "app")
+    assert browser.served.wait(10)
     manager.refusal = 403
     for code in ("first", "second"):
         [(action, _)] = browser.forms()
         github.codes[code] = 71
         state = parse_qs(urlsplit(action).query)["state"][0]
-        text = browser.get(f"/created/app?code={code}&state={state}")[1]
+        text = browser.get(f"{browser.page}created/app?code={code}&state={state}")[1]
         if code == "first":
             assert "the key could not be stored" in text
             assert "PRIVATE KEY" not in text

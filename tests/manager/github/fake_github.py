@@ -24,6 +24,8 @@ URL = "https://github.example/api/v3"
 ORG = "example-org"
 APP, INSTALLATION = 3456789, 9876543
 Payload = dict[str, Any]
+# docs.github.com/en/rest/actions/workflow-runs: "up to 1,000 results" with the parameter status.
+MOST_FILTERED = 1000
 
 
 def new_key() -> tuple[bytes, rsa.RSAPublicKey]:
@@ -46,6 +48,9 @@ def run(number: int, status: str, **more: Any) -> Payload:
         "head_sha": "009b8a3a9ccbb128af87f9b1c0f4c62e8a304f6d",
         "run_number": 7,
         "event": "push",
+        "path": ".github/workflows/ci.yml",
+        "head_branch": "main",
+        "referenced_workflows": [],
         "status": status,
         "conclusion": None,
         "run_attempt": 1,
@@ -93,6 +98,8 @@ def group(number: int, name: str, visibility: str = "selected", **more: Any) -> 
         "default": False,
         "inherited": False,
         "allows_public_repositories": False,
+        "restricted_to_workflows": False,
+        "selected_workflows": [],
         **more,
     }
 
@@ -229,8 +236,10 @@ class FakeGithub:
             return self._page(request, "runners", self.runners.get(int(parts[-2]), []))
         if parts[0] == "repos" and parts[3:] == ["actions", "runs"]:
             status = request.url.params["status"]
-            found = [each for each in self.runs.get(parts[2], []) if each["status"] == status]
-            return self._page(request, "workflow_runs", self.listed_runs.get((parts[2], status), found))
+            latest = request.url.params.get("created", "<=9").removeprefix("<=")
+            runs = sorted(self.runs.get(parts[2], []), key=lambda each: each["created_at"], reverse=True)
+            found = [each for each in runs if each["status"] == status and each["created_at"] <= latest]
+            return self._page(request, "workflow_runs", self.listed_runs.get((parts[2], status), found), MOST_FILTERED)
         if parts[0] == "repos" and parts[3:5] == ["actions", "runs"] and len(parts) == 6:
             return next(((each, False) for each in self.runs.get(parts[2], []) if str(each["id"]) == parts[5]), None)
         if parts[0] == "repos" and parts[-1] == "jobs" and request.url.params.get("filter") == "latest":
@@ -238,10 +247,11 @@ class FakeGithub:
         return None
 
     @staticmethod
-    def _page(request: httpx2.Request, key: str, elements: list[Payload]) -> tuple[Any, bool]:
+    def _page(request: httpx2.Request, key: str, elements: list[Payload], most: int | None = None) -> tuple[Any, bool]:
         size, page = int(request.url.params.get("per_page", 30)), int(request.url.params.get("page", 1))
-        shown = elements[(page - 1) * size : page * size]
-        return {"total_count": len(elements), key: shown}, page * size < len(elements)
+        listed = elements[:most]
+        shown = listed[(page - 1) * size : page * size]
+        return {"total_count": len(elements), key: shown}, page * size < len(listed)
 
 
 def adapter(github: FakeGithub, folder: Path, **options: Any) -> GithubAdapter:

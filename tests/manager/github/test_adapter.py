@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import json
 import threading
-import time
 from datetime import UTC, datetime
 from pathlib import Path
 
 import httpx2
 import pytest
+from gpu_manager.github import sweep
 from gpu_manager.github.adapter import GithubAdapter
 from gpu_manager.github.rate_limits import RateLimits
 from gpu_manager.model import CommitStatus, Job, JobKey, Run, RunKey, Runner
@@ -93,29 +93,130 @@ def test_at_most_ten_requests_run_at_the_same_time(github: FakeGithub, manager: 
     assert most == 10
 
 
-def test_a_failed_request_ends_the_sweep(github: FakeGithub, manager: GithubAdapter) -> None:
-    github.runs["kernels"] = [run(number, "queued") for number in range(1, 201)]
+def two_repositories(github: FakeGithub) -> None:
+    github.group_repositories[2] = [repository("kernels"), repository("models")]
+    github.runs = {"kernels": [run(1, "queued")], "models": [run(2, "queued")]}
+    github.jobs = {1: [job(11, 1, "queued")], 2: [job(22, 2, "queued")]}
 
-    def fail_after_a_while(_: httpx2.Request) -> httpx2.Response:
-        time.sleep(0.05)
-        return httpx2.Response(500)
 
-    github.faults["/jobs?"] = fail_after_a_while
-    github.runners[2] = [runner(7, "l4-0a1b2c3d")]
+@pytest.mark.parametrize(
+    "fault",
+    [
+        httpx2.Response(502),
+        httpx2.Response(301, json={"message": "Moved Permanently"}),
+        httpx2.Response(404, json={"message": "Not Found"}),
+        httpx2.Response(200, json={"total_count": 1, "workflow_runs": [{"id": 2, "status": "queued"}]}),
+    ],
+)
+def test_a_repository_that_github_does_not_list_stops_no_other_and_keeps_its_last_jobs_for_a_while(
+    github: FakeGithub, manager: GithubAdapter, tmp_path: Path, fault: httpx2.Response
+) -> None:
+    two_repositories(github)
+    assert ids(manager.observe(()).jobs) == [11, 22]
+    github.faults["/repos/example-org/models/actions/runs"] = lambda _: fault
+    for _ in range(9):
+        view = manager.observe(())
+        assert (ids(view.jobs), view.unread) == ([11, 22], {"example-org/models"})
+        assert [each.startswith("example-org/models: not read: ") for each in view.problems] == [True]
+    assert ids(manager.observe(()).jobs) == [11]
+    fresh = adapter(github, tmp_path)
+    assert ids(fresh.observe(()).jobs) == [11]
+    github.faults.clear()
+    view = fresh.observe(())
+    assert (ids(view.jobs), view.unread, view.problems) == ([11, 22], frozenset(), ())
+    fresh.close()
+
+
+def test_a_single_server_error_is_repeated_once(github: FakeGithub, manager: GithubAdapter) -> None:
+    two_repositories(github)
+    errors = [httpx2.Response(502)]
+    github.faults["/repos/example-org/models/actions/runs"] = lambda _: errors.pop() if errors else None
     view = manager.observe(())
-    assert (view.jobs, len(view.problems)) == (None, 1)
-    assert view.runners == (Runner(7, "l4-0a1b2c3d", True, False),)
-    assert sum("/jobs?" in each for each in github.asked) < 60
+    assert (ids(view.jobs), view.problems) == ([11, 22], ())
+
+
+def test_if_github_answers_only_with_errors_the_sweep_ends_early(github: FakeGithub, manager: GithubAdapter) -> None:
+    github.group_repositories[2] = [repository(f"repository-{number}") for number in range(200)]
+    github.faults["/actions/runs"] = lambda _: httpx2.Response(502)
+    view = manager.observe(())
+    assert (view.jobs, view.runners) == (None, ())
+    assert sum("/actions/runs" in each for each in github.asked) < 130
+
+
+def test_of_more_runs_than_a_list_may_have_the_oldest_are_read(
+    github: FakeGithub, manager: GithubAdapter, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sweep, "MOST_RUNS", 20)
+    two_repositories(github)
+    github.runs["models"] = [
+        run(number, "queued", created_at=f"2026-11-24T10:{number // 60:02}:{number % 60:02}Z")
+        for number in range(1001, 2102)
+    ]
+    github.jobs |= {number: [job(number, number, "queued")] for number in range(1001, 2102)}
+    view = manager.observe(())
+    assert (ids(view.jobs), view.unread) == ([11, *range(1001, 1021)], frozenset())
+    assert view.problems == ("example-org/models: has 1101 active runs; this sweep reads the oldest 20",)
+
+
+def test_a_repository_with_large_runs_uses_a_bounded_part_of_the_memory(
+    github: FakeGithub, manager: GithubAdapter, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sweep, "MOST_JOBS", 1000)
+    two_repositories(github)
+    github.runs["models"] = [run(number, "queued") for number in range(100, 150)]
+    github.jobs |= {
+        number: [job(1000 * number + each, number, "queued") for each in range(256)] for number in range(100, 150)
+    }
+    view = manager.observe(())
+    # Ten requests run at the same time.
+    assert 1001 <= len(ids(view.jobs)) <= 1001 + 11 * 256
+    assert view.problems == ("example-org/models: has more than 1000 jobs; this sweep reads no further run of it",)
+    kept = [each for page in manager._client._cache.values() for each in page.answer.value[1].values()]
+    assert {type(each) for each in kept if not isinstance(each, tuple)} == {Job}
 
 
 @pytest.mark.parametrize("field", ["labels", "created_at", "status", "run_id"])
-def test_a_job_without_a_field_makes_all_jobs_unknown(github: FakeGithub, manager: GithubAdapter, field: str) -> None:
-    github.runs["kernels"] = [run(1, "queued")]
-    github.jobs[1] = [job(11, 1, "queued"), job(12, 1, "queued")]
-    del github.jobs[1][0][field]
+def test_a_job_without_a_field_makes_the_jobs_of_its_repository_unknown(
+    github: FakeGithub, manager: GithubAdapter, field: str
+) -> None:
+    two_repositories(github)
+    github.jobs[2] = [job(22, 2, "queued"), job(23, 2, "queued")]
+    del github.jobs[2][0][field]
     view = manager.observe(())
-    assert view.jobs is None
-    assert view.problems == (f"jobs: a field of GitHub's answer is missing or has another type: KeyError: '{field}'",)
+    assert (ids(view.jobs), view.unread) == ([11], {"example-org/models"})
+    [problem] = view.problems
+    assert problem.endswith(f"page 1 of GitHub's answer is not a list of jobs: KeyError: '{field}'")
+
+
+KERNELS_CI = "example-org/kernels/.github/workflows/ci.yml"
+CALLED = "example-org/shared/.github/workflows/gpu.yml"
+
+
+@pytest.mark.parametrize(
+    ("selected", "more", "allowed"),
+    [
+        (f"{KERNELS_CI}@refs/heads/main", {}, True),
+        (f"{KERNELS_CI}@main", {}, True),
+        (f"{KERNELS_CI}@009b8a3a9ccbb128af87f9b1c0f4c62e8a304f6d", {}, True),
+        (f"{KERNELS_CI}@refs/tags/v1", {"head_branch": "v1"}, True),
+        (f"{KERNELS_CI}@refs/heads/main", {"head_branch": "feature"}, False),
+        # The workflow of a pull request runs at refs/pull/NUMBER/merge.
+        (f"{KERNELS_CI}@refs/heads/main", {"event": "pull_request"}, False),
+        # The ref of other events is not in the answer.
+        (f"{KERNELS_CI}@refs/heads/main", {"event": "issue_comment", "head_branch": "feature"}, True),
+        (f"{KERNELS_CI}@refs/heads/main", {"path": ".github/workflows/other.yml"}, False),
+        (f"{CALLED}@refs/heads/main", {"referenced_workflows": [{"path": f"{CALLED}@main", "sha": "1f"}]}, True),
+        (f"{CALLED}@refs/heads/main", {}, False),
+    ],
+)
+def test_a_job_may_use_a_group_only_if_its_workflow_is_selected(
+    github: FakeGithub, manager: GithubAdapter, selected: str, more: dict[str, object], allowed: bool
+) -> None:
+    github.groups = [group(2, "gpu", restricted_to_workflows=True, selected_workflows=[selected])]
+    github.runs["kernels"] = [run(1, "queued", **more)]
+    github.jobs[1] = [job(11, 1, "queued")]
+    [found] = manager.observe(()).jobs or ()
+    assert found.runner_groups == ({"gpu"} if allowed else set())
 
 
 def test_the_repositories_are_those_that_may_use_the_groups(github: FakeGithub, tmp_path: Path) -> None:

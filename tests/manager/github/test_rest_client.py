@@ -71,16 +71,17 @@ def test_answers_about_runs_that_ended_are_forgotten(github: FakeGithub, manager
         (lambda _: httpx2.Response(200, json={"total_count": 256, "jobs": []}), "GitHub lists 100 of 256 jobs"),
     ],
 )
-def test_a_page_that_fails_makes_all_jobs_unknown(
+def test_a_page_that_fails_makes_the_jobs_of_its_repository_unknown(
     github: FakeGithub, manager: GithubAdapter, fault: Fault, problem: str
 ) -> None:
     github.runs["kernels"] = [run(1, "in_progress"), run(2, "in_progress")]
     github.jobs = {1: [job(number, 1, "queued") for number in range(1000, 1256)], 2: [job(2000, 2, "queued")]}
     github.faults["/runs/1/jobs?filter=latest&per_page=100&page=2"] = fault
     view = manager.observe(())
-    assert (view.jobs, view.runners) == (None, ())
+    assert (view.jobs, view.runners, view.unread) == ((), (), {"example-org/kernels"})
     [found] = view.problems
-    assert found.startswith(f"GET /repos/example-org/kernels/actions/runs/1/jobs: {problem}")
+    repository = "example-org/kernels"
+    assert found.startswith(f"{repository}: not read: GET /repos/{repository}/actions/runs/1/jobs: {problem}")
 
 
 def test_a_list_that_shrinks_between_its_pages_is_read_again(github: FakeGithub, manager: GithubAdapter) -> None:

@@ -61,6 +61,7 @@ def test_a_job_is_queued_for_the_runners_that_another_process_serves(project: Wo
             {"name": "Run nvidia-smi", "run": "nvidia-smi"},
             {"name": "Run python -c 1", "run": "python -c 1"},
         ],
+        "group": "",
     }
     (found,) = listed()
     assert (found["status"], found["runner_name"], found["workflow_name"]) == ("in_progress", "vm-1", "GPU tests")

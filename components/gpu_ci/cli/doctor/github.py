@@ -59,7 +59,7 @@ def app_works(deployment: Deployment, app: App) -> Finding:
     key = deployment.private_key(app.secret)
     if key is None:
         return Finding("fail", f"{app.secret} has no version", fix=(store, create))
-    token = _token(number, key)
+    token = app_token(number, key)
     if token is None:
         return Finding(
             "fail", f"the newest version of {app.secret} is not an RSA private key in PEM form", fix=(store,)
@@ -116,7 +116,7 @@ def _check(status: int) -> None:
         raise NotAskedError(f"GitHub answered {status}")
 
 
-def _token(app: int, key: bytes) -> str | None:
+def app_token(app: int, key: bytes) -> str | None:
     """Return the App's JSON web token, or None for a text that is no key."""
     from google.auth import crypt, jwt
 

@@ -43,8 +43,9 @@ class App:
         docs.github.com/en/apps/sharing-github-apps/registering-a-github-app-from-a-manifest has the fields.
 
         Args:
-            name: The name of the App, at most 34 characters. GitHub lets the user change it.
-            listener: The address on this computer to which GitHub sends the browser back.
+            name: The name of the App. It is cut at 34 characters, GitHub's limit, and must be unique on GitHub. GitHub
+                lets the user change it.
+            listener: The address of the page on this computer, to which GitHub sends the browser back.
         """
         return {
             "name": name[:34],
@@ -52,8 +53,8 @@ class App:
             "url": "https://github.com",
             "public": False,
             "hook_attributes": {"url": "https://example.com", "active": False},
-            "redirect_url": f"{listener}/created/{self.key}",
-            "setup_url": f"{listener}/installed/{self.key}",
+            "redirect_url": f"{listener}created/{self.key}",
+            "setup_url": listener,
             "default_permissions": {"metadata": "read", **self.permissions},
             "default_events": [],
         }

@@ -9,14 +9,18 @@ import yaml
 
 from gpu_ci.cli import edit, options
 from gpu_ci.cli.check import stacks
+from gpu_ci.cli.doctor.deployment import GITHUB_API, Deployment
+from gpu_ci.cli.doctor.github import app_token
 from gpu_ci.cli.github_app import listener, secret_store
-from gpu_ci.cli.github_app.apps import DUTIES, apps_of
-from gpu_ci.cli.github_app.listener import Flow, Registration
+from gpu_ci.cli.github_app.apps import DUTIES, App, apps_of
+from gpu_ci.cli.github_app.listener import Flow, NewApp, Registration
 from gpu_ci.cli.output import InputError, print_json
+from gpu_ci.cli.programs import NotAskedError
 from gpu_ci.cli.stack_files import one_file, problems_found
 from gpu_ci.stack.site import SITE
 
 GITHUB_COM = "https://github.com"
+_OK = 200
 
 
 @click.command("create")
@@ -31,6 +35,7 @@ def command(files: tuple[str, ...], only: tuple[str, ...], port: int, github_url
     The command shows a page on 127.0.0.1 with a button for each App. GitHub asks you to confirm each App and its
     permissions. The command stores the private key in Secret Manager, with the Google credentials of this computer.
     Then it writes the numbers of App and installation into the stack file. The key is in no file and in no message.
+    It keeps each App that exists with the number and the key, so you can interrupt the command and run it again.
 
     You must be an owner of the organization. The command ends when every App is installed.
 
@@ -51,19 +56,24 @@ def command(files: tuple[str, ...], only: tuple[str, ...], port: int, github_url
     except OSError as error:
         raise InputError(f"127.0.0.1:{port}: cannot be used", got=error.strerror or "", hint="give --port") from None
     web_url = github_url.rstrip("/")
-    api_url = "https://api.github.com" if web_url == GITHUB_COM else f"{web_url}/api/v3"
+    api_url = GITHUB_API if web_url == GITHUB_COM else f"{web_url}/api/v3"
+    deployment = Deployment(file, lambda: call, api_url)
     flow = Flow(
         organization,
+        file.stack,
         web_url,
         f"http://127.0.0.1:{listening.server_port}",
-        [Registration(app) for app in apps],
+        [Registration(app, created=existing(deployment, organization, app)) for app in apps],
         convert=lambda code: listener.convert(api_url, code),
         store=lambda secret, pem: _say(f"stored {secret_store.store(call, secret, pem)}"),
-        installed=lambda each: write_numbers(file.path, numbers_of(each)),
+        installation=lambda app: installation_of(deployment, organization, app),
+        keep=lambda each: write_numbers(file.path, numbers_of(each)),
         report=_say,
     )
     with listening:
-        _say(f"Open {flow.address} in a browser on this computer: {len(apps)} Apps to create. Ctrl-C stops.")
+        flow.find_installations()
+        missing = sum(not each.installation for each in flow.registrations)
+        _say(f"Open {flow.url} in a browser on this computer: {missing} Apps to create or install. Ctrl-C stops.")
         listener.serve(listening, flow)
     numbers = {path: number for each in flow.registrations for path, number in numbers_of(each).items()}
     if as_json:
@@ -76,10 +86,36 @@ def _say(text: str) -> None:
     click.echo(text, err=True)
 
 
+def existing(deployment: Deployment, organization: str, app: App) -> NewApp | None:
+    """Return the organization's App that has the number in the stack file and the key in the secret, or None."""
+    number = int(deployment.file.value(SITE)["github"][app.key]["id"])
+    try:
+        key = deployment.private_key(app.secret)
+        token = app_token(number, key) if key else None
+        status, found = deployment.ask_github("/app", token) if token else (0, {})
+    except NotAskedError:
+        return None
+    owner = str((found.get("owner") or {}).get("login"))
+    if key is None or status != _OK or owner.casefold() != organization.casefold():
+        return None
+    return NewApp(number, str(found["slug"]), owner, key)
+
+
+def installation_of(deployment: Deployment, organization: str, app: NewApp) -> int:
+    """Return the number of the App's installation in the organization, or 0."""
+    try:
+        # docs.github.com/en/rest/apps/apps, "Get an organization installation for the authenticated app".
+        status, found = deployment.ask_github(f"/orgs/{organization}/installation", app_token(app.id, app.pem) or "")
+    except NotAskedError:
+        return 0
+    return int(found["id"]) if status == _OK else 0
+
+
 def numbers_of(each: Registration) -> dict[str, int]:
-    """Return the numbers of an installed App by their paths in the stack file."""
+    """Return the known numbers of an App by their paths in the stack file."""
     path = f"{SITE}.github.{each.app.key}"
-    return {f"{path}.id": each.created.id, f"{path}.installationId": each.installation} if each.created else {}
+    numbers = {f"{path}.id": each.created.id if each.created else 0, f"{path}.installationId": each.installation}
+    return {place: number for place, number in numbers.items() if number}
 
 
 def write_numbers(path: Path, numbers: dict[str, int]) -> None:

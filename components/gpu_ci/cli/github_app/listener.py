@@ -78,6 +78,7 @@ class Flow:
     """The registrations of all Apps, in the order of the stack file."""
 
     organization: str
+    stack: str
     web_url: str
     address: str
     """The address of the listener, such as http://127.0.0.1:8765."""
@@ -86,14 +87,31 @@ class Flow:
     """Exchanges a code for the App."""
     store: Callable[[str, bytes], None]
     """Stores a key in the secret of this name."""
-    installed: Callable[[Registration], None]
-    """Keeps the numbers of an App that was installed."""
+    installation: Callable[[NewApp], int]
+    """Returns the number of the App's installation in the organization, or 0."""
+    keep: Callable[[Registration], None]
+    """Keeps the numbers of an App that was created or installed."""
     report: Callable[[str], None]
     """Prints one line of progress."""
+    path: str = field(default_factory=lambda: f"/{secrets.token_urlsafe(16)}/", repr=False)
+    """The path of the page. It is random, so that no other user and no other page can open it."""
 
     @property
     def is_complete(self) -> bool:
         return all(each.installation for each in self.registrations)
+
+    @property
+    def url(self) -> str:
+        """The address of the page."""
+        return f"{self.address}{self.path}"
+
+    def find_installations(self) -> None:
+        """Ask GitHub for the installations of the Apps that are created and not known to be installed."""
+        for each in self.registrations:
+            if each.created and not each.installation and (number := self.installation(each.created)):
+                each.installation = number
+                self.keep(each)
+                self.report(f"{each.app.key}: installed as {number}")
 
     def page(self) -> str:
         """Return the page with a button for each App that is missing."""
@@ -105,7 +123,7 @@ class Flow:
         )
 
     def _shown(self, each: Registration) -> dict[str, Any]:
-        manifest = each.app.manifest(f"{self.organization} gpu-ci {each.app.key}", self.address)
+        manifest = each.app.manifest(f"gpu-ci {each.app.key} {self.stack} {self.organization}", self.url)
         return {
             "key": each.app.key,
             "duty": each.app.duty,
@@ -126,14 +144,7 @@ class Flow:
         """
         url = urlsplit(path)
         values = {name: found[0] for name, found in parse_qs(url.query).items()}
-        _, event, key = url.path.split("/", 2)
-        registration = next(each for each in self.registrations if each.app.key == key)
-        if event == "created":
-            self._created(registration, values)
-        else:
-            self._installed(registration, values)
-
-    def _created(self, each: Registration, values: dict[str, str]) -> None:
+        each = next(each for each in self.registrations if url.path == f"{self.path}created/{each.app.key}")
         if not secrets.compare_digest(values.get("state", ""), each.state):
             raise click.ClickException("the request does not come from this page: another state")
         if each.created:
@@ -143,19 +154,12 @@ class Flow:
             raise click.ClickException(f"GitHub created the App for {created.owner}, not for {self.organization}")
         self.store(each.app.secret, created.pem)
         each.created = created
+        self.keep(each)
         self.report(f"{each.app.key}: created as App {created.id}; its key is in {each.app.secret}")
-
-    def _installed(self, each: Registration, values: dict[str, str]) -> None:
-        installation = values.get("installation_id", "")
-        if each.created is None or not installation.isdecimal():
-            raise click.ClickException("the request does not come from an installation of an App that was created here")
-        each.installation = int(installation)
-        self.installed(each)
-        self.report(f"{each.app.key}: installed as {installation}")
 
     @property
     def routes(self) -> set[str]:
-        return {f"/{event}/{each.app.key}" for each in self.registrations for event in ("created", "installed")}
+        return {f"{self.path}created/{each.app.key}" for each in self.registrations}
 
 
 def server(port: int) -> HTTPServer:
@@ -172,7 +176,7 @@ def serve(listening: HTTPServer, flow: Flow) -> None:
 
 
 class _Handler(BaseHTTPRequestHandler):
-    """Shows the page at /, and passes the two addresses of each App to the flow."""
+    """Shows the page, and passes the address of each App to the flow."""
 
     timeout = 10  # seconds for one request, so that a silent connection does not stop the others
 
@@ -182,24 +186,28 @@ class _Handler(BaseHTTPRequestHandler):
         return found
 
     def do_GET(self) -> None:
+        path = urlsplit(self.path).path
         # A page of another site could name this address under a name of its own (DNS rebinding).
         if f"http://{self.headers.get('Host')}" != self.flow.address:
             self._answer(403, "this listener has another address")
-        elif self.path == "/":
-            self._answer(200, self.flow.page(), raw=True)
-        elif urlsplit(self.path).path in self.flow.routes:
-            try:
+            return
+        try:
+            if path in self.flow.routes:
                 self.flow.receive(self.path)
-            except click.ClickException as error:
-                self.flow.report(error.format_message())
-                self._answer(400, error.format_message())
-            else:  # the page itself and not a redirect to it, because the listener ends after the last App
-                self._answer(200, self.flow.page(), raw=True)
+            # An App that an earlier run created sends the browser to the address of that run.
+            self.flow.find_installations()
+        except click.ClickException as error:
+            self.flow.report(error.format_message())
+            self._answer(400, error.format_message())
+            return
+        if path == self.flow.path or path in self.flow.routes:
+            # The page itself and not a redirect to it, because the listener ends after the last App.
+            self._answer(200, self.flow.page(), raw=True)
         else:
-            self._answer(404, "no such page")
+            self._answer(404, "no such page; the command has printed the address")
 
     def _answer(self, status: int, text: str, *, raw: bool = False) -> None:
-        body = (text if raw else f"<!doctype html><pre>{html.escape(text)}</pre><a href='/'>Back</a>").encode()
+        body = (text if raw else f"<!doctype html><pre>{html.escape(text)}</pre><a href='../'>Back</a>").encode()
         self.send_response(status)
         self.send_header("Content-Type", "text/html; charset=utf-8")
         self.send_header("Content-Length", str(len(body)))

@@ -95,6 +95,12 @@ class RunnerSettings(Args):
                 expected=f"{floor} or later",
                 hint=f"remove version to use {versions.RUNNER}",
             )
+        if since := staleness.runner_refused(value):
+            raise invalid(
+                f"is a version to which GitHub gives no jobs since {since}",
+                "runner-refused",
+                hint=f"remove version to use {versions.RUNNER}",
+            )
         return value
 
     @field_validator("sha256")

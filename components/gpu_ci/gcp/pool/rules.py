@@ -6,6 +6,7 @@ machine/rules.py validates the machines, including their zones and GPUs.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from typing import Any
 
@@ -15,6 +16,9 @@ from pydantic_core import InitErrorDetails
 from ...errors import at_path, invalid, raise_problems
 from ..machine.args import GpuMachineArgs
 from ..machine.rules import DEFAULT_RUN_LIMIT_SEC, LOCAL_SSD_GIB, has_local_disks, machine_of
+
+# docs.github.com/en/actions/reference/runners/github-hosted-runners, such as ubuntu-24.04-arm and macos-15-xlarge.
+_HOSTED = re.compile(r"(ubuntu|windows|macos)-(latest|slim|[0-9.]+)(-[a-z]+)?")
 
 
 def smoke(value: Any, others: Mapping[str, Any]) -> Any:
@@ -154,6 +158,12 @@ def runner_labels(values: list[Any]) -> list[Any]:
     error = invalid("is a duplicate; labels are case-insensitive", "duplicate", hint="remove it")
     lower = [str(value).lower() for value in values]
     raise_problems([at_path(error, value, at) for at, value in enumerate(values) if lower[at] in lower[:at]])
+    hosted = invalid(
+        "is a label of GitHub's own runners, so each job for them would start a GPU machine",
+        "hosted-label",
+        safe_hint="use labels of your own, such as gpu",
+    )
+    raise_problems([at_path(hosted, value, at) for at, value in enumerate(values) if _HOSTED.fullmatch(lower[at])])
     return values
 
 

@@ -136,9 +136,11 @@ class GithubAppApi:
         return as_json(200, documents.runner_release(str(latest["version"]), str(latest["released"])))
 
     def _apply_fault(self, name: str, call: Call) -> None:
-        """Refuse the call if a planted fault applies."""
+        """Refuse the call if a planted fault applies. A message may begin with the status, such as 502."""
         if fault := self.world.take_fault("refuse", f"github:rest/{name}", call.path):
-            raise Refused(403, fault.message or f"{NO_ACCESS} (a planted fault)")
+            message = fault.message or f"{NO_ACCESS} (a planted fault)"
+            status = re.match(r"([345]\d\d) ", message)
+            raise Refused(int(status[1]), message[4:]) if status else Refused(403, message)
 
 
 def _with_headers(answer: Answer, headers: dict[str, str]) -> Answer:

@@ -89,8 +89,20 @@ class Route(NamedTuple):
         return self.answer.__name__.strip("_")
 
 
-def paged(request: Request, key: str, rows: Sequence[Row], to_document: Callable[[Row], Any], **fields: Any) -> Answer:
-    """Return one page of rows with the Link header to the others. `to_document` converts a row."""
+def paged(
+    request: Request,
+    key: str,
+    rows: Sequence[Row],
+    to_document: Callable[[Row], Any],
+    *,
+    most: int | None = None,
+    **fields: Any,
+) -> Answer:
+    """Return one page of rows with the Link header to the others. `to_document` converts a row.
+
+    The list ends after `most` rows. Its total count is that of all rows.
+    """
+    total, rows = len(rows), rows[:most]
     size = max(1, min(_number(request.option("per_page"), ROWS_PER_PAGE), MOST_ROWS_PER_PAGE))
     page, last = max(1, _number(request.option("page"), 1)), max(1, -(-len(rows) // size))
     pages = {"prev": min(page - 1, last), "next": page + 1, "last": last, "first": 1}
@@ -104,7 +116,7 @@ def paged(request: Request, key: str, rows: Sequence[Row], to_document: Callable
         f'<{request.base}{request.call.path}?{urlencode({**query, "page": pages[one]})}>; rel="{one}"'
         for one in relations
     ]
-    body = {"total_count": len(rows), key: [to_document(one) for one in rows[(page - 1) * size : page * size]]} | fields
+    body = {"total_count": total, key: [to_document(one) for one in rows[(page - 1) * size : page * size]]} | fields
     answer = as_json(200, body)
     return Answer(answer.status, answer.body, answer.kind, {"Link": ", ".join(links)} if links else {})
 

@@ -8,6 +8,8 @@ import re
 from dataclasses import dataclass
 from typing import Any
 
+from gpu_catalog import staleness
+
 from pulumi_sandbox.providers.github.actions import documents
 from pulumi_sandbox.providers.github.actions.documents import WEB
 from pulumi_sandbox.providers.github.actions.state import CONCLUSIONS, DEFAULT_GROUP_ID, IN_PROGRESS, Actions
@@ -146,6 +148,8 @@ def jit_config(base: str, runner: dict[str, Any], credential: str) -> str:
 # The protocol by which a runner in the sandbox gets its job. GitHub's real runner protocol is not documented.
 PREFIX = "/_runner/"
 UNREGISTERED = "The runner is not registered"
+# Quoted in github.com/actions/runner/issues/4203 and others.
+DEPRECATED = "Runner version v{} is deprecated and cannot receive messages."
 
 
 @dataclass(frozen=True)
@@ -159,6 +163,9 @@ class RunnerProtocol:
         if runner is None:
             raise Refused(401, UNREGISTERED)
         if (call.method, call.path) == ("POST", f"{PREFIX}session"):
+            version = str((call.body or {}).get("version") or "")
+            if version and staleness.runner_refused(version):
+                raise Refused(403, DEPRECATED.format(version))
             return as_json(200, {"runner_id": runner["id"]})
         if (call.method, call.path) == ("GET", f"{PREFIX}job"):
             job = self.actions.assign(runner["id"], runner["owner"])
@@ -205,7 +212,7 @@ class RunnerProtocol:
             "GITHUB_ACTIONS": "true",
             "GITHUB_ACTOR": "octocat",
             "GITHUB_API_URL": call.address or API,
-            "GITHUB_EVENT_NAME": "push",
+            "GITHUB_EVENT_NAME": run.get("event", "push"),
             "GITHUB_JOB": job["name"],
             "GITHUB_REF": f"refs/heads/{run['branch']}",
             "GITHUB_REF_NAME": run["branch"],

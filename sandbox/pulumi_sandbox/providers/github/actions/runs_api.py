@@ -21,7 +21,7 @@ from pulumi_sandbox.providers.machines.local_server import Answer, as_json
 from pulumi_sandbox.world.store import Record
 
 REPOSITORY = r"/repos/(?P<owner>[^/]+)/(?P<repo>[^/]+)"
-# The documentation of the call: at most 1,000 results with the parameter `status`.
+# The documentation of the call: at most 1,000 results with the parameter `status` or `created`.
 MOST_FILTERED = 1000
 STATUSES = ("queued", "in_progress", "completed", "waiting", "requested", "pending")
 CONCLUSIONS = (
@@ -62,8 +62,15 @@ class RunsApi:
         if status and status not in (*STATUSES, *CONCLUSIONS):
             raise Refused(422, f"Validation Failed: {status} is not a status or conclusion")
         if status:
-            rows = [one for one in rows if status in (one["status"], one["conclusion"])][:MOST_FILTERED]
-        return paged(request, "workflow_runs", rows, lambda one: documents.run(request.base, one, repository))
+            rows = [one for one in rows if status in (one["status"], one["conclusion"])]
+        if created := request.option("created"):
+            # Of the forms of docs.github.com/en/search-github/getting-started-with-searching-on-github/understanding-
+            # the-search-syntax, only `<=` with a time is emulated.
+            rows = [one for one in rows if (documents.instant(one["createdAt"]) or "") <= created.removeprefix("<=")]
+        most = MOST_FILTERED if status or created else None
+        return paged(
+            request, "workflow_runs", rows, lambda one: documents.run(request.base, one, repository), most=most
+        )
 
     def _run(self, request: Request, repository: Repository, run: str) -> Answer:
         return as_json(200, documents.run(request.base, self._run_or_refuse(repository, run), repository))

@@ -40,6 +40,8 @@ class Definition:
     name: str
     labels: tuple[str, ...]
     steps: tuple[Step, ...]
+    group: str = ""
+    """The runner group that runs-on names. The REST API does not show it."""
 
 
 def run_status(jobs: Sequence[dict[str, Any]]) -> str:
@@ -123,9 +125,15 @@ class Actions:
     # -- the queue ----------------------------------------------------------------------------------------------------
 
     def queue(
-        self, repository: Repository, jobs: Sequence[Definition], *, workflow: str = "CI", branch: str = "main"
+        self,
+        repository: Repository,
+        jobs: Sequence[Definition],
+        *,
+        workflow: str = "CI",
+        branch: str = "main",
+        event: str = "push",
     ) -> tuple[Outputs, list[Outputs]]:
-        """Start a run with these jobs, like a push."""
+        """Start a run with these jobs. The file of the workflow has the workflow's name in lower case."""
         number, now = self.world.next_number("github-run", FIRST_RUN), self.now()
         key = f"{repository.full_name}/{workflow}".lower()
         run: Outputs = {
@@ -134,6 +142,8 @@ class Actions:
             "workflow": workflow,
             "number": self.world.next_number(f"github-run-number/{key}"),
             "attempt": 1,
+            "path": f".github/workflows/{workflow.lower()}.yml",
+            "event": event,
             "branch": branch,
             "sha": hashlib.sha1(f"{key}/{number}".encode(), usedforsecurity=False).hexdigest(),
             "createdAt": now,
@@ -147,7 +157,12 @@ class Actions:
             self.world.insert(Record(RUN, str(number), workflow, "", {}, run, "api"))
             for position, definition_of_job in enumerate(jobs):
                 steps = [{"name": step.name, "run": step.run} for step in definition_of_job.steps]
-                definition = {"name": definition_of_job.name, "labels": list(definition_of_job.labels), "steps": steps}
+                definition = {
+                    "name": definition_of_job.name,
+                    "labels": list(definition_of_job.labels),
+                    "steps": steps,
+                    "group": definition_of_job.group,
+                }
                 self._add_job(run, position, definition)
             self._update_run(number)
         return self.run(number) or run, self.jobs(number)
@@ -258,7 +273,7 @@ class Actions:
             if runner_row.outputs["job"] is not None:
                 return self.world.get(JOB, str(runner_row.outputs["job"]))
             for row in self.world.find(JOB, status=QUEUED):
-                if self._may_run(runner_row.outputs, row.outputs):
+                if self._may_run(runner_row.outputs, row.outputs, row.inputs.get("group", "")):
                     self._start(runner_row.outputs, row.outputs)
                     return self.world.get(JOB, row.id)
         return None
@@ -280,13 +295,28 @@ class Actions:
                 self.world.delete(RUNNER, row.id, f"{row.name} has done its job")
         return True
 
-    def _may_run(self, runner: Outputs, job: Outputs) -> bool:
-        """Return True if the runner has all labels of the job, case-insensitive, and may serve its repository.
+    def _may_run(self, runner: Outputs, job: Outputs, wanted_group: str) -> bool:
+        """Return True if the runner has all labels of the job, case-insensitive, and may serve it.
 
-        Source: docs.github.com/en/actions/reference/runners/self-hosted-runners, routing.
+        Sources: docs.github.com/en/actions/reference/runners/self-hosted-runners, routing; docs.github.com, "Managing
+        access to self-hosted runners using groups": only jobs of the selected workflows, and of the file at its ref.
         """
+        kind, _, owner = runner["owner"].partition("/")
         labels = {one.lower() for one in job["labels"]}
-        return labels <= {one.lower() for one in runner["labels"]} and self._may_use(runner, job["repository"])
+        if not labels <= {one.lower() for one in runner["labels"]} or not self._may_use(runner, job["repository"]):
+            return False
+        if kind == "repos":
+            return not wanted_group
+        group = self.group(owner, runner["groupId"])
+        if wanted_group and not same_name(wanted_group, self.group_name(runner["owner"], runner["groupId"])):
+            return False
+        if group is None or group.outputs.get("restrictedToWorkflows") is not True:
+            return True
+        run = self.run(job["runId"]) or {}
+        ref = "refs/pull/1/merge" if run["event"] == "pull_request" else f"refs/heads/{run['branch']}"
+        workflow = f"{job['repository']}/{run['path']}@"
+        allowed = [f"{workflow}{each}" for each in (ref, ref.removeprefix("refs/heads/"), run["sha"])]
+        return any(same_name(one, each) for one in allowed for each in group.outputs.get("selectedWorkflows") or ())
 
     def _may_use(self, runner: Outputs, full_name: str) -> bool:
         kind, _, owner = runner["owner"].partition("/")

@@ -95,12 +95,17 @@ class Hub:
         return reply.body
 
     def queue(
-        self, *names: str, labels: tuple[str, ...] = ("gpu",), repository: str = "kernels", **options: Any
+        self,
+        *names: str,
+        labels: tuple[str, ...] = ("gpu",),
+        repository: str = "kernels",
+        group: str = "",
+        **options: Any,
     ) -> Any:
         """A run with these jobs: the run, and the ids of its jobs."""
         home = self.api.repositories.get(f"acme/{repository}")
         assert home is not None
-        jobs = [Definition(name, labels, (Step("Run true", "true"),)) for name in names or ("test",)]
+        jobs = [Definition(name, labels, (Step("Run true", "true"),), group) for name in names or ("test",)]
         run, made = self.api.actions.queue(home, jobs, **options)
         return run["id"], [one["id"] for one in made]
 
@@ -113,13 +118,17 @@ class Hub:
     def run(self, number: int) -> Any:
         return self.get(f"{KERNELS}/actions/runs/{number}")
 
-    def group(self, number: int, *repositories: str, public: bool = False, visibility: str = "selected") -> None:
+    def group(
+        self, number: int, *repositories: str, public: bool = False, visibility: str = "selected", workflow: str = ""
+    ) -> None:
         """A runner group that a stack made."""
         found = [self.api.repositories.get(f"acme/{name}") for name in repositories]
         outputs = {
             "name": f"group-{number}",
             "visibility": visibility,
             "allowsPublicRepositories": public,
+            "restrictedToWorkflows": bool(workflow),
+            "selectedWorkflows": [workflow],
             "selectedRepositoryIds": [float(one.id) for one in found if one],
             "runnersUrl": f"https://api.github.com/orgs/acme/actions/runner-groups/{number}/runners",
         }

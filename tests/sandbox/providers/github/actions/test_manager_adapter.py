@@ -16,6 +16,8 @@ from gpu_manager.github.rest_client import Clocks
 from gpu_manager.model import CommitStatus, JobKey, RunKey, Runner
 from gpu_manager.ports import Unavailable
 from pulumi_sandbox.providers.machines.local_services import Call
+from pulumi_sandbox.world.faults import Fault
+from pulumi_sandbox.world.store import World
 
 from tests.sandbox.providers.github.actions.conftest import APP, INSTALLATION, Hub, key
 
@@ -96,6 +98,17 @@ def test_a_failed_job_runs_again_once_its_run_has_ended(hub: Hub, manager: Githu
     assert view.runs[key_of_run].attempt == 2
     [job] = view.jobs or ()
     assert (job.name, job.key.attempt, job.status) == ("a", 2, "queued")
+
+
+def test_a_repository_outside_of_the_installation_stops_no_other(
+    hub: Hub, world: World, manager: GithubAdapter
+) -> None:
+    run, [job] = hub.queue()
+    hub.queue(repository="website")
+    world.add_fault(Fault("refuse", on="/repos/acme/website/*", message="404 Not Found", times=0))
+    view = manager.observe(())
+    assert [each.key for each in view.jobs or ()] == [JobKey("acme/kernels", run, job, 1)]
+    assert view.unread == {"acme/website"}
 
 
 def test_sweeps_without_a_change_cost_nothing(hub: Hub, manager: GithubAdapter) -> None:

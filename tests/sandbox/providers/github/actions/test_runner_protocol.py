@@ -144,3 +144,40 @@ def test_the_runner_of_a_repository_serves_that_one_alone(world: World) -> None:
     found = hub.api.actions.assign(row.outputs["id"], "repos/acme/kernels")
     assert found is not None
     assert found.outputs["id"] == job
+
+
+@pytest.mark.parametrize(
+    ("options", "served"),
+    [
+        ({}, True),
+        ({"branch": "feature"}, False),
+        ({"event": "pull_request"}, False),
+        ({"workflow": "Other"}, False),
+    ],
+)
+def test_a_runner_of_a_group_for_one_workflow_gets_no_other_job(
+    hub: Hub, options: dict[str, str], served: bool
+) -> None:
+    hub.group(7, "kernels", workflow="acme/kernels/.github/workflows/ci.yml@refs/heads/main")
+    _, [job] = hub.queue(**options)
+    assert hub.runner(group=7).connect().take() == (job if served else 0)
+
+
+@pytest.mark.parametrize(("wanted", "served"), [("", True), ("group-7", True), ("Default", False)])
+@pytest.mark.parametrize("labels", [("gpu",), ()])
+def test_a_job_that_names_a_group_runs_only_there_and_its_answer_does_not_show_the_group(
+    hub: Hub, wanted: str, served: bool, labels: tuple[str, ...]
+) -> None:
+    hub.group(7, "kernels")
+    _, [job] = hub.queue(labels=labels, group=wanted)
+    assert hub.job(job)["labels"] == list(labels)
+    assert hub.job(job)["runner_group_name"] is None
+    assert hub.runner(group=7).connect().take() == (job if served else 0)
+
+
+@pytest.mark.parametrize(("version", "status"), [("2.334.0", 403), ("2.338.0", 200)])
+def test_a_runner_version_that_github_refuses_gets_no_session(hub: Hub, version: str, status: int) -> None:
+    reply = hub.runner().ask("POST", "session", {"version": version})
+    assert reply.status == status
+    if status == 403:
+        assert reply.message == "Runner version v2.334.0 is deprecated and cannot receive messages."

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import pytest
+from pulumi_sandbox.providers.github.actions import runs_api
+from pulumi_sandbox.world.faults import Fault
 from pulumi_sandbox.world.store import World
 
 from tests.sandbox.providers.github.actions.conftest import KERNELS, MANAGER, RUNNERS, Hub
@@ -23,6 +25,26 @@ def test_a_queued_job_is_found_through_its_run(hub: Hub) -> None:
     assert found["labels"] == ["self-hosted", "gpu", "l4"]
     assert found["created_at"] == found["started_at"] == "2027-01-15T08:00:00Z"
     assert hub.job(job) == found
+
+
+def test_a_filtered_list_ends_after_its_maximum_and_counts_all(hub: Hub, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(runs_api, "MOST_FILTERED", 2)
+    runs = []
+    for _ in range(3):
+        runs.append(hub.queue()[0])
+        hub.unix += 1
+    first = hub.get(f"{RUNS}?status=queued")
+    assert ([one["id"] for one in first["workflow_runs"]], first["total_count"]) == ([runs[2], runs[1]], 3)
+    before = hub.get(f"{RUNS}?status=queued&created=%3C%3D{first['workflow_runs'][-1]['created_at']}")
+    assert [one["id"] for one in before["workflow_runs"]] == [runs[1], runs[0]]
+
+
+@pytest.mark.parametrize("status", [502, 301, 404])
+def test_a_planted_fault_has_the_status_at_its_begin_and_a_path(hub: Hub, world: World, status: int) -> None:
+    hub.queue(repository="website")
+    world.add_fault(Fault("refuse", on=f"{RUNS}*", message=f"{status} planted"))
+    assert hub.ask("GET", f"{RUNS}?status=queued").status == status
+    assert hub.ask("GET", "/repos/acme/website/actions/runs?status=queued").status == 200
 
 
 def test_a_run_is_in_progress_from_its_first_job_to_its_last(hub: Hub) -> None:
