@@ -517,3 +517,21 @@ def test_it_asks_with_the_credentials_that_the_gate_has(monkeypatch: pytest.Monk
     with pytest.raises(NotAskedError, match=r"^GOOGLE_CREDENTIALS: does not contain credentials") as caught:
         google_api.connect()
     assert "hush" not in str(caught.value)
+
+
+USER = {"type": "authorized_user", "client_id": "c", "client_secret": "s", "refresh_token": "r"}
+
+
+@pytest.mark.parametrize(
+    ("login", "found"), [(USER, ""), ({**USER, "quota_project_id": "acme-ci"}, "acme-ci"), (None, None)]
+)
+def test_only_credentials_of_a_user_have_a_quota_project(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, login: dict[str, str] | None, found: str | None
+) -> None:
+    monkeypatch.delenv("GOOGLE_CLOUD_QUOTA_PROJECT", raising=False)
+    if login is None:
+        monkeypatch.setenv("GOOGLE_OAUTH_ACCESS_TOKEN", "token")
+    else:
+        (tmp_path / "login.json").write_text(json.dumps(login))
+        monkeypatch.setenv("GOOGLE_APPLICATION_CREDENTIALS", str(tmp_path / "login.json"))
+    assert google_api.quota_project() == found
