@@ -6,18 +6,20 @@ import signal
 
 import pulumi
 
-from bootstrap import google, settings
+from bootstrap import commands, google, settings
 
 # After a failed resource, Pulumi's language host ends the program with SIGINT. Without this line, Python would print a
 # traceback.
 signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 stack_settings = settings.load()
-for name, value in google.build(stack_settings).items():
-    pulumi.export(name, value)
+outputs = google.build(stack_settings)
 
 # Pulumi's AWS package is loaded only if needed.
 if stack_settings.aws:
     from bootstrap import amazon
 
-    pulumi.export("aws", amazon.build(stack_settings, stack_settings.aws.region))
+    outputs["aws"] = amazon.build(stack_settings, stack_settings.aws)
+for name, value in outputs.items():
+    pulumi.export(name, value)
+pulumi.export("commands", commands.at_github(stack_settings, outputs))

@@ -11,33 +11,40 @@ from gpu_ci.aws.github_identity import GithubIdentity, GithubIdentityArgs
 from gpu_ci.github_trust import Purpose
 from gpu_common import aws_permissions
 
-from bootstrap.settings import Settings
+from bootstrap.settings import Aws, Jobs, Settings
 
 ACTIONS: dict[Purpose, list[str]] = {"deploy": aws_permissions.deployer(), "preview": aws_permissions.reader()}
 
 
-def build(settings: Settings, region: str) -> dict[str, Any]:
-    """Create the OIDC provider and both roles, and return their ARNs."""
-    through = aws.Provider("aws", region=region)
-    deploy = _identity(settings, "deploy", through)
-    preview = _identity(settings, "preview", through, provider_arn=deploy.provider_arn)
-    return {"deploy": {"role": deploy.role_arn}, "preview": {"role": preview.role_arn}}
+def build(settings: Settings, on_aws: Aws) -> dict[str, Any]:
+    """Create the OIDC provider, unless the account has one, and the roles. Return their ARNs."""
+    through = aws.Provider("aws", region=on_aws.region)
+    provider_arn: Any = on_aws.provider_arn
+    found = {}
+    for name, purpose, jobs in settings.github.identities():
+        identity = _identity(settings, on_aws, f"aws-{name}", purpose, jobs, provider_arn, through)
+        provider_arn = provider_arn or identity.provider_arn
+        found[name] = {"role": identity.role_arn}
+    return found
 
 
-def _identity(settings: Settings, purpose: Purpose, through: aws.Provider, **wiring: Any) -> GithubIdentity:
+def _identity(
+    settings: Settings, on_aws: Aws, name: str, purpose: Purpose, jobs: Jobs, provider_arn: Any, through: aws.Provider
+) -> GithubIdentity:
     github = settings.github
-    jobs = github.deploy if purpose == "deploy" else github.preview
     statement = {"Effect": "Allow", "Action": ACTIONS[purpose], "Resource": "*"}
+    immutable = {"subject_claim": "immutable", "repository": github.repository}
     return GithubIdentity(
-        f"aws-{purpose}",
+        name,
         GithubIdentityArgs(
             purpose=purpose,
             owner_id=github.owner_id,
             repository_id=github.repository_id,
             allow_organization=github.allow_organization,
+            provider_arn=provider_arn,
+            **(immutable if on_aws.subject_claim == "immutable" else {}),
             **jobs.model_dump(exclude={"pool_id"}),
             policies={"stack": json.dumps({"Version": "2012-10-17", "Statement": [statement]})},
-            **wiring,
         ),
         pulumi.ResourceOptions(provider=through),
     )

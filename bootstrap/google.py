@@ -15,15 +15,18 @@ from gpu_ci.gcp.github_identity import GithubIdentity, GithubIdentityArgs
 from gpu_ci.github_trust import Purpose
 from gpu_common import google_permissions
 
-from bootstrap.settings import Settings
+from bootstrap.settings import Jobs, Settings
 
-# docs/start/bootstrap.md, "APIs", has the reasons. iamcredentials and sts exchange the tokens of GitHub's jobs
-# (Google Cloud documentation "Configure Workload Identity Federation with deployment pipelines").
-APIS = (
-    "artifactregistry", "cloudbuild", "cloudkms", "cloudresourcemanager", "compute", "iam", "iamcredentials", "logging",
-    "monitoring", "run", "secretmanager", "serviceusage", "storage", "sts",
-)  # fmt: skip
+# The APIs of the resources, and those that no resource needs. docs/start/bootstrap.md, "APIs", has the reasons.
+# iamcredentials and sts exchange the tokens of GitHub's jobs (Google Cloud documentation "Configure Workload Identity
+# Federation with deployment pipelines").
+APIS = sorted(
+    {api.partition(".")[0] for api in google_permissions.services(google_permissions.RESOURCES)}
+    | {"containerfilesystem", "iamcredentials", "orgpolicy", "serviceusage", "sts"}
+)
 _ROTATION_SEC = 90 * 86400
+# The locations of Cloud Storage with another name in Cloud KMS (docs.cloud.google.com/kms/docs/locations).
+_KEY_LOCATIONS = {"eu": "europe"}
 
 # Pulumi's backend lists, reads and writes objects, and does not change the bucket
 # (pulumi.com/docs/iac/concepts/state-and-backends).
@@ -74,31 +77,37 @@ def build(settings: Settings) -> dict[str, Any]:
         force_destroy=False,
         opts=after_apis,
     )
-    ring = gcp.kms.KeyRing("keys", project=project, name="pulumi", location=settings.location, opts=kept)
+    ring = gcp.kms.KeyRing(
+        "keys",
+        project=project,
+        name="pulumi",
+        location=_KEY_LOCATIONS.get(settings.location, settings.location),
+        opts=kept,
+    )
     key = gcp.kms.CryptoKey(
         "secrets", key_ring=ring.id, name="pulumi-secrets", rotation_period=f"{_ROTATION_SEC}s", opts=kept
     )
-    identities = {purpose: _identity(settings, purpose, bucket, key, after_apis) for purpose in PERMISSIONS}
-    _grant_signing_keys(settings, identities["deploy"], after_apis)
+    roles = {purpose: _role(settings, purpose, after_apis) for purpose in PERMISSIONS}
+    identities = {
+        name: _identity(settings, name, purpose, jobs, roles[purpose], bucket, key, after_apis)
+        for name, purpose, jobs in settings.github.identities()
+    }
+    _grant_signing_keys(settings, identities, after_apis)
     return {
         "backend": pulumi.Output.concat("gs://", bucket.name),
         "secretsProvider": pulumi.Output.concat("gcpkms://", key.id),
         **{
-            purpose: {
+            name: {
                 "serviceAccount": identity.service_account_email,
                 "workloadIdentityProvider": identity.workload_identity_provider,
             }
-            for purpose, identity in identities.items()
+            for name, identity in identities.items()
         },
     }
 
 
-def _identity(
-    settings: Settings, purpose: Purpose, bucket: Any, key: Any, opts: pulumi.ResourceOptions
-) -> GithubIdentity:
-    """Create the identity of a purpose, its role, and its grants on the state and the key."""
-    github = settings.github
-    role = gcp.projects.IAMCustomRole(
+def _role(settings: Settings, purpose: Purpose, opts: pulumi.ResourceOptions) -> gcp.projects.IAMCustomRole:
+    return gcp.projects.IAMCustomRole(
         f"{purpose}-role",
         project=settings.project,
         role_id=f"gpu_ci_{purpose}",
@@ -106,9 +115,16 @@ def _identity(
         permissions=PERMISSIONS[purpose],
         opts=opts,
     )
-    jobs = github.deploy if purpose == "deploy" else github.preview
+
+
+def _identity(
+    settings: Settings, name: str, purpose: Purpose, jobs: Jobs, role: Any, bucket: Any, key: Any,
+    opts: pulumi.ResourceOptions,
+) -> GithubIdentity:  # fmt: skip
+    """Create an identity, and its grants on the state and the key."""
+    github = settings.github
     identity = GithubIdentity(
-        purpose,
+        name,
         GithubIdentityArgs(
             purpose=purpose,
             owner_id=github.owner_id,
@@ -121,13 +137,15 @@ def _identity(
         opts,
     )
     member = pulumi.Output.concat("serviceAccount:", identity.service_account_email)
-    gcp.storage.BucketIAMMember(f"{purpose}-state", bucket=bucket.name, role=STATE_ROLES[purpose], member=member)
-    gcp.kms.CryptoKeyIAMMember(f"{purpose}-key", crypto_key_id=key.id, role=KEY_ROLES[purpose], member=member)
+    gcp.storage.BucketIAMMember(f"{name}-state", bucket=bucket.name, role=STATE_ROLES[purpose], member=member)
+    gcp.kms.CryptoKeyIAMMember(f"{name}-key", crypto_key_id=key.id, role=KEY_ROLES[purpose], member=member)
     return identity
 
 
-def _grant_signing_keys(settings: Settings, deployer: GithubIdentity, opts: pulumi.ResourceOptions) -> None:
-    """Let the deployer grant builds the use of the keys that sign images, and of no other key."""
+def _grant_signing_keys(
+    settings: Settings, identities: dict[str, GithubIdentity], opts: pulumi.ResourceOptions
+) -> None:
+    """Let each deployer grant builds the use of the keys that sign images, and of no other key."""
     if not settings.signing_keys:
         return
     role = gcp.projects.IAMCustomRole(
@@ -139,9 +157,11 @@ def _grant_signing_keys(settings: Settings, deployer: GithubIdentity, opts: pulu
         opts=opts,
     )
     for key in settings.signing_keys:
-        gcp.kms.CryptoKeyIAMMember(
-            f"deploy-{naming.fit(key, 60)}",
-            crypto_key_id=key,
-            role=role.name,
-            member=pulumi.Output.concat("serviceAccount:", deployer.service_account_email),
-        )
+        for name, purpose, _ in settings.github.identities():
+            if purpose == "deploy":
+                gcp.kms.CryptoKeyIAMMember(
+                    f"{name}-{naming.fit(key, 60)}",
+                    crypto_key_id=key,
+                    role=role.name,
+                    member=pulumi.Output.concat("serviceAccount:", identities[name].service_account_email),
+                )

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import re
-from typing import Annotated, Any
+from collections.abc import Iterator
+from typing import Annotated, Any, Literal
 
 import pulumi
+from gpu_ci import naming
 from gpu_ci.args import Args, StrictBool
 from gpu_ci.errors import ArgsError, Problem, at_path, invalid, raise_problems
 from gpu_ci.gcp.pool.rules import each_once
 from gpu_ci.gcp.resource_names import Project
-from gpu_ci.github_trust import NumericId
-from pydantic import AfterValidator, Field, ValidationInfo, field_validator
+from gpu_ci.github_trust import NumericId, Purpose
+from pydantic import AfterValidator, BeforeValidator, Field, ValidationInfo, field_validator
 
 KEY = "settings"
 _KEY = re.compile(r"projects/([^/]+)/locations/[^/]+/keyRings/[^/]+/cryptoKeys/[^/]+")
@@ -30,14 +32,33 @@ class Jobs(Args):
     )
 
 
+def _environments_once(jobs: list[Jobs]) -> list[Jobs]:
+    each_once([each.environment or "" for each in jobs])
+    return jobs
+
+
 class Github(Args):
     """The repository on GitHub whose jobs get the identities."""
 
+    repository: Annotated[str, Field(pattern=r"^[A-Za-z0-9-]{1,39}/[A-Za-z0-9._-]{1,100}$")] = Field(
+        default="OWNER/NAME", description="the repository as OWNER/NAME, for the commands of the output and for AWS"
+    )
     owner_id: NumericId = Field(description="the numeric id of the organization or user")
     repository_id: NumericId | None = Field(default=None, description="the numeric id of the repository")
     allow_organization: StrictBool = Field(default=False, description="whether to trust every repository of the owner")
-    deploy: Jobs = Field(description="the jobs that deploy")
+    deploy: Annotated[
+        list[Jobs],
+        BeforeValidator(lambda value: [value] if isinstance(value, dict) else value),
+        AfterValidator(_environments_once),
+    ] = Field(min_length=1, max_length=8, description="the jobs that deploy, one entry for each environment")
     preview: Jobs = Field(description="the jobs that preview")
+
+    def identities(self) -> Iterator[tuple[str, Purpose, Jobs]]:
+        """Yield the name, the purpose and the jobs of each identity."""
+        for number, jobs in enumerate(self.deploy):
+            # The name of the first does not depend on its environment, so that other entries can follow it later.
+            yield naming.fit(f"deploy-{jobs.environment}", 20) if number else "deploy", "deploy", jobs
+        yield "preview", "preview", self.preview
 
 
 class Aws(Args):
@@ -46,14 +67,20 @@ class Aws(Args):
     region: Annotated[str, Field(pattern=r"^[a-z]{2,4}(-[a-z]+)+-[0-9]$")] = Field(
         description="the region of the provider; the resources are global"
     )
+    provider_arn: str | None = Field(
+        default=None, description="the ARN of the account's OIDC provider for GitHub, if the account has one"
+    )
+    subject_claim: Literal["template", "immutable"] = Field(
+        default="template", description="the form of the subject in the tokens of the repository; see GithubIdentity"
+    )
 
 
 class Settings(Args):
     """All settings of the bootstrap stack."""
 
     project: Project = Field(description="the id of the Google Cloud project")
-    location: Annotated[str, Field(pattern=r"^[a-z]+(-[a-z]+[0-9]+)?$")] = Field(
-        description="the location of the state bucket and of the key, such as us-central1 or eu"
+    location: Annotated[str, Field(pattern=r"^(asia|eu|us|[a-z]+-[a-z]+[0-9]+)$")] = Field(
+        description="the location of the state bucket and of the key: a region such as us-central1, or asia, eu or us"
     )
     github: Github = Field(description="the repository on GitHub")
     signing_keys: Annotated[list[str], AfterValidator(each_once)] = Field(

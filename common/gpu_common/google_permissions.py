@@ -229,6 +229,16 @@ def reader() -> list[str]:
     return _sorted(operations[READ] for operations in RESOURCES.values())
 
 
+# The API of a permission whose first part is not the name of the API.
+_API_OF = {"resourcemanager": "cloudresourcemanager"}
+
+
+def services(types: Iterable[str]) -> list[str]:
+    """Return the APIs that manage resources of these types, such as compute.googleapis.com."""
+    names = {RESOURCES[token][CREATE][0].partition(".")[0] for token in types}
+    return sorted(f"{_API_OF.get(name, name)}.googleapis.com" for name in names)
+
+
 def add_to_role(role: str, project: str, permissions: Iterable[str]) -> str:
     """Return the command that adds permissions to a custom role of a project."""
     return f"gcloud iam roles update {role} --project {project} --add-permissions {','.join(permissions)}"

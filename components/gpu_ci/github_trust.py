@@ -17,6 +17,9 @@ from .errors import invalid
 ISSUER = "token.actions.githubusercontent.com"
 """The issuer of the tokens, without https://."""
 
+TEMPLATE_CLAIMS = ("repository_owner_id", "repository_id", "event_name")
+"""The claims of the token's subject on GitHub, in this order, for roles on AWS with `subjectClaim: template`."""
+
 Purpose = Literal["preview", "deploy"]
 Event = Literal[
     "merge_group", "pull_request", "pull_request_target", "push", "release", "schedule", "workflow_dispatch"
@@ -49,6 +52,20 @@ def _numeric_id(value: Any) -> Any:
             "id of a repository",
         )
     return text
+
+
+def set_subject(repository: str) -> str:
+    """Return the command that makes the claims of TEMPLATE_CLAIMS the subject of a repository's tokens."""
+    claims = " ".join(f"-f 'include_claim_keys[]={name}'" for name in TEMPLATE_CLAIMS)
+    return f"gh api --method PUT repos/{repository}/actions/oidc/customization/sub -F use_default=false {claims}"
+
+
+def variables(stack: str) -> dict[str, str]:
+    """Return the variables on GitHub with the values of a stack, by the input of the workflow deploy-stack."""
+    suffix = re.sub("[^A-Z0-9]", "_", stack.upper())
+    names = ("backend", "google-provider", "google-service-account", "aws-role")
+    prefixes = ("PULUMI_BACKEND", "GOOGLE_PROVIDER", "GOOGLE_SERVICE_ACCOUNT", "AWS_ROLE")
+    return {name: f"{prefix}_{suffix}" for name, prefix in zip(names, prefixes, strict=True)}
 
 
 NumericId = Annotated[str, BeforeValidator(_numeric_id)]

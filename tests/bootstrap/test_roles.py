@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import re
 from functools import cache
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from cfnlint.schema.manager import PROVIDER_SCHEMA_MANAGER
 from gpu_ci.gcp import manager_permissions
+from gpu_ci.github_trust import set_subject
 from gpu_common import aws_permissions, google_permissions
 from gpu_common.google_permissions import CREATE, DELETE, READ, RESOURCES, UPDATE
 from pulumi_sandbox.providers.aws import types
 
-from bootstrap import amazon, google
-from bootstrap.settings import Settings
+from bootstrap import amazon, commands, google
+from bootstrap.settings import Aws, Settings
 from tests.gpu_ci.harness import Row, deploy
 from tests.gpu_ci.support import CALLS, COMPONENTS, COMPUTED, build
 
@@ -141,11 +142,82 @@ def test_the_deployer_changes_the_policy_of_signing_keys_only() -> None:
     assert not [row for row in bootstrapped() if "signing" in row.name]
 
 
+def test_the_key_is_where_cloud_kms_calls_the_location_of_the_bucket() -> None:
+    rows = {row.name: row.inputs for row in bootstrapped(location="eu")}
+    assert (rows["state"]["location"], rows["keys"]["location"]) == ("eu", "europe")
+
+
+def test_each_environment_has_an_identity_and_the_project_one_role_and_one_bucket() -> None:
+    rows = bootstrapped(deploy=[{"environment": "staging"}, {"environment": "prod"}])
+    names = [row.name for row in rows]
+    assert [name for name in names if name.endswith("-role") and not name.startswith("api-")] == [
+        "deploy-role",
+        "preview-role",
+    ]
+    assert names.count("state") == 1
+    conditions = {row.name: row.inputs["attributeCondition"] for row in rows if row.name.endswith("-provider")}
+    assert list(conditions) == ["deploy-provider", "deploy-prod-provider", "preview-provider"]
+    assert 'assertion.environment == "staging"' in conditions["deploy-provider"]
+    assert 'assertion.environment == "prod"' in conditions["deploy-prod-provider"]
+    # A second entry changes nothing of the first.
+    alone = {row.name for row in bootstrapped(deploy={"environment": "staging"})}
+    assert alone < set(names)
+
+
+PROVIDER_ARN = "arn:aws:iam::123456789012:oidc-provider/token.actions.githubusercontent.com"
+
+
+def on_aws(**changes: Any) -> list[Row]:
+    settings = settings_with(aws={"region": "us-east-1", **changes})
+    return deploy(lambda: amazon.build(settings, cast(Aws, settings.aws)), computed=COMPUTED).rows
+
+
+def test_an_account_with_a_provider_for_github_keeps_it() -> None:
+    new, kept = (
+        [row.type.rpartition(":")[2] for row in on_aws(**changes)] for changes in ({}, {"providerArn": PROVIDER_ARN})
+    )
+    assert (new.count("OpenIdConnectProvider"), kept.count("OpenIdConnectProvider")) == (1, 0)
+    assert new.count("Role") == kept.count("Role") == 2
+
+
+def test_a_role_can_trust_githubs_own_subject() -> None:
+    roles = [row.inputs for row in on_aws(subjectClaim="immutable") if row.type.endswith(":Role")]
+    policies = [role["assumeRolePolicy"] for role in roles]
+    assert ["repo:acme@9919/kernels@1296269:environment:prod" in each for each in policies] == [True, False]
+
+
+def test_the_commands_set_the_variables_of_the_workflow_and_the_subject() -> None:
+    identity = {"serviceAccount": "a@acme-ci.iam.gserviceaccount.com", "workloadIdentityProvider": "projects/1/p"}
+    outputs = {"backend": "gs://b", "deploy": identity, "preview": identity, "aws": {"deploy": {"role": "arn:d"}}}
+    settings = settings_with(aws={"region": "us-east-1"})
+    found = [*commands.lines(settings, outputs)]
+    assert found[:4] == [
+        "gh variable set PULUMI_BACKEND_PROD --repo acme/kernels --body gs://b",
+        "gh variable set GOOGLE_PROVIDER_PROD --repo acme/kernels --body projects/1/p",
+        "gh variable set GOOGLE_SERVICE_ACCOUNT_PROD --repo acme/kernels --body a@acme-ci.iam.gserviceaccount.com",
+        "gh variable set AWS_ROLE_PROD --repo acme/kernels --body arn:d",
+    ]
+    assert found[-1] == set_subject("acme/kernels")
+    assert len(found) == 8
+    immutable = settings_with(aws={"region": "us-east-1", "subjectClaim": "immutable"})
+    assert set_subject("acme/kernels") not in [*commands.lines(immutable, outputs)]
+
+
+def settings_with(**changes: Any) -> Settings:
+    deployed = changes.pop("deploy", {"environment": "prod"})
+    github = {
+        "repository": "acme/kernels",
+        "ownerId": "9919",
+        "repositoryId": "1296269",
+        "deploy": deployed,
+        "preview": {"environment": "preview"},
+    }
+    return Settings(**{"project": "acme-ci", "location": "us-central1", "github": github, **changes})
+
+
 def bootstrapped(**changes: Any) -> list[Row]:
     """The resources of the bootstrap program."""
-    jobs = {"deploy": {"environment": "prod"}, "preview": {"environment": "preview"}}
-    github = {"ownerId": "9919", "repositoryId": "1296269", **jobs}
-    settings = Settings(project="acme-ci", location="us-central1", github=github, **changes)
+    settings = settings_with(**changes)
     computed = {
         **COMPUTED,
         "gcp:serviceaccount/account:Account": {"email": "gh-deploy-stack@acme-ci.iam.gserviceaccount.com"},

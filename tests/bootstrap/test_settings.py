@@ -22,6 +22,15 @@ MISTAKES: dict[str, tuple[Any, list[str]]] = {
     "nothing": (None, ["gpu-ci-bootstrap:settings"]),
     "text": ("us-central1", ["gpu-ci-bootstrap:settings"]),
     "a project of its own": ({**GOOD, "project": "acme-ci"}, ["gpu-ci-bootstrap:settings.project"]),
+    "a location of Cloud KMS alone": ({**GOOD, "location": "europe"}, ["gpu-ci-bootstrap:settings.location"]),
+    "no jobs that deploy": (
+        {**GOOD, "github": {**GITHUB, "deploy": []}},
+        ["gpu-ci-bootstrap:settings.github.deploy"],
+    ),
+    "one environment for two jobs": (
+        {**GOOD, "github": {**GITHUB, "deploy": [{"environment": "prod"}, {"environment": "prod"}]}},
+        ["gpu-ci-bootstrap:settings.github.deploy[1]"],
+    ),
     "a zone of AWS": ({**GOOD, "aws": {"region": "us-east-1a"}}, ["gpu-ci-bootstrap:settings.aws.region"]),
 }
 
@@ -64,5 +73,5 @@ def test_a_missing_project_is_named(config: dict[str, Any]) -> None:
 
 def test_good_settings_are_read(config: dict[str, Any]) -> None:
     found = settings.load()
-    assert (found.project, found.location, found.github.deploy.environment) == ("acme-ci", "us-central1", "production")
-    assert found.aws is None
+    assert (found.project, found.location, found.aws) == ("acme-ci", "us-central1", None)
+    assert [name for name, _, _ in found.github.identities()] == ["deploy", "preview"]

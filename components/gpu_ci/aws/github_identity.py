@@ -13,14 +13,14 @@ from pydantic import Field, ValidationInfo, field_validator
 from ..args import Args, Input
 from ..component import Component
 from ..errors import invalid
-from ..github_trust import ISSUER, Event, GithubTrust, allowed_events
+from ..github_trust import ISSUER, TEMPLATE_CLAIMS, Event, GithubTrust, allowed_events
 from ..labels import Labels, merge
 
 # The audience that aws-actions/configure-aws-credentials requests.
 AUDIENCE = "sts.amazonaws.com"
 
-TEMPLATE_CLAIMS = ("repository_owner_id", "repository_id", "event_name")
-"""The claims of the subject on GitHub for `subjectClaim: template`, in this order."""
+DEPLOY_SESSION_SEC = 7200
+"""The longest session of a deployment, as .github/workflows/deploy-stack.yaml requests it. AWS's default is 3600."""
 
 ProviderArn = Annotated[str, Field(pattern=rf"^arn:aws[a-z-]*:iam::[0-9]{{12}}:oidc-provider/{re.escape(ISSUER)}$")]
 _REPOSITORY = re.compile(r"[A-Za-z0-9-]{1,39}/[A-Za-z0-9._-]{1,100}")
@@ -150,6 +150,7 @@ class GithubIdentity(Component):
 
     Creates: an OIDC provider for GitHub, unless `providerArn` is set. A role whose trust policy names the audience, the
     exact subject, the numeric ids of owner and repository, and the ref or the environment. The policies of the role.
+    A session for purpose deploy may last two hours, and one for purpose preview one hour.
     Costs: nothing.
     Does not: create a key, or trust another repository of the owner unless `allowOrganization` is true. It does not set
     the form of the subject on GitHub: run the API call of docs/guides/github-identity.md once for each repository. It
@@ -188,6 +189,7 @@ class GithubIdentity(Component):
             f"{name}-role",
             description=f"jobs on GitHub that {args.purpose}",
             assume_role_policy=self.provider_arn.apply(lambda arn: trust_policy(args, arn)),
+            max_session_duration=DEPLOY_SESSION_SEC if args.purpose == "deploy" else None,
             tags=tags,
             opts=self.child(),
         )

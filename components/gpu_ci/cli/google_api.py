@@ -47,11 +47,24 @@ class GoogleError(Exception):
 
 def connect() -> Call:
     """Return a Call with the credentials of the smoke gate. Raise NotAskedError without credentials."""
+    return calls_over(google_service.connect(_credentials(), google_service.TIMEOUT_SEC))
+
+
+def quota_project() -> str | None:
+    """Return the quota project of a user's credentials, empty if they have none. Return None for other credentials.
+
+    Google charges and checks the requests of other credentials in the project of their account
+    (docs.cloud.google.com/docs/quotas/quota-project).
+    """
+    found = _credentials()
+    return (found.quota_project_id or "") if getattr(found, "refresh_token", None) else None
+
+
+def _credentials() -> Any:
     try:
-        found = google_service.credentials(os.environ, google_service.PLATFORM)
+        return google_service.credentials(os.environ, google_service.PLATFORM)
     except google_service.CredentialsError as error:
         raise NotAskedError(str(error), _LOGIN) from None
-    return calls_over(google_service.connect(found, google_service.TIMEOUT_SEC))
 
 
 def calls_over(http: Any) -> Call:

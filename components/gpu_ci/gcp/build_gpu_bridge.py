@@ -17,6 +17,7 @@ from ..component import Component
 from ..errors import at_path, invalid, raise_problems
 from ..labels import merge
 from . import identities, schedules
+from .build.rules import BuildRegion
 from .build_program import LOCK, archive
 from .gpu_bridge import steps
 from .gpu_bridge.protocol import OBJECT_SEC, REPORT_SEC
@@ -83,6 +84,12 @@ class BuildGpuBridgeArgs(GpuMachineArgs):
         description="when a build deletes machines that no step needs, as a schedule of Cloud Scheduler in UTC; by "
         "default each hour. Independent of the schedule, such a build starts when a build with the topic of the bridge "
         "fails or is cancelled",
+    )
+    build_region: BuildRegion = Field(
+        default=None,
+        examples=["us-central1"],
+        description="the region of builds that delete machines, by default that of the machines; Google restricts some "
+        "projects to a few regions of Cloud Build",
     )
     smoke: SmokeSettings = Field(
         default=SmokeSettings(),
@@ -428,7 +435,7 @@ class BuildGpuBridge(Component):
             topic,
             "reap",
             args.project,
-            args.region,
+            args.build_region or args.region,
             self.child(depends_on=[trigger]),
         )
 
@@ -446,7 +453,7 @@ class BuildGpuBridge(Component):
             f"{name}-{role}-trigger",
             name=self._unique(role),
             project=args.project,
-            location=args.region,
+            location=args.build_region or args.region,
             description=f"deletes machines of the GPU builds {name} that no step needs",
             pubsub_config={"topic": topic.id},
             service_account=self._builds.name,

@@ -19,6 +19,7 @@ from ..component import ImagePipeline
 from ..errors import invalid
 from ..labels import merge
 from . import identities, schedules
+from .build.rules import BuildRegion
 from .build_program import LOCK, PIP_INSTALL, BuildProgram, archive
 from .host_image.api import pipeline_label
 from .machine.args import GpuMachineArgs, ImageDriver
@@ -103,6 +104,12 @@ class HostImagePipelineArgs(GpuMachineArgs):
         default=None,
         examples=["0 4 * * 1"],
         description="when to build, as a schedule of Cloud Scheduler in UTC; by default only manually",
+    )
+    build_region: BuildRegion = Field(
+        default=None,
+        examples=["us-central1"],
+        description="the region of the builds, by default that of the machines; Google restricts some "
+        "projects to a few regions of Cloud Build",
     )
     refresh_days: Integer = Field(
         default=7,
@@ -219,7 +226,7 @@ class HostImagePipeline(ImagePipeline):
     trigger: pulumi.Output[str]
     """Name of the trigger, for `gcloud builds triggers run`."""
     region: pulumi.Output[str]
-    """Region of the trigger and of the machines."""
+    """Region of the trigger."""
     pipeline: pulumi.Output[str]
     """Value of the label gpu-ci-image of the pipeline's images."""
     service_account_email: pulumi.Output[str]
@@ -263,11 +270,11 @@ class HostImagePipeline(ImagePipeline):
                 topic,
                 "build",
                 args.project,
-                args.region,
+                args.build_region or args.region,
                 self.child(depends_on=[trigger]),
             )
         self.trigger = trigger.name
-        self.region = pulumi.Output.from_input(args.region)
+        self.region = pulumi.Output.from_input(args.build_region or args.region)
         self.pipeline = pulumi.Output.from_input(label)
         self.service_account_email = account.email
         self.register()
@@ -392,7 +399,7 @@ class HostImagePipeline(ImagePipeline):
             f"{name}-trigger",
             name=naming.fit(f"{name}-image-{pulumi.get_stack()}", 64),
             project=args.project,
-            location=args.region,
+            location=args.build_region or args.region,
             description=f"host images of the pipeline {name}",
             pubsub_config={"topic": topic.id},
             service_account=self._account.name,

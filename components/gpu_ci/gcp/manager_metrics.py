@@ -22,8 +22,9 @@ Channel = Annotated[str, Field(pattern=r"^projects/[^/]+/notificationChannels/[0
 _RESOURCE = "cloud_run_worker_pool"
 # Discovery document logging v2, LogMetric.name: at most 100 characters.
 _PREFIX_MOST = 60
-# The time window of a query. Log lines reach Cloud Monitoring some minutes late, so a missing minute is no alert.
-_WINDOW_SEC = 300
+# The time window of a query. A log line may reach a log-based metric ten minutes late
+# (cloud.google.com/logging/docs/logs-based-metrics/troubleshooting).
+_WINDOW_SEC = 900
 
 
 class ManagerAlerts(Args):
@@ -38,10 +39,10 @@ class ManagerAlerts(Args):
         "them with gcloud beta monitoring channels list",
     )
     stalled_sec: Integer = Field(
-        default=900,
-        ge=600,
+        default=1200,
+        ge=1200,
         le=86400,
-        description="seconds without a complete pass of the manager after which to alert, 600 to 86400",
+        description="seconds without a complete pass of the manager after which to alert, 1200 to 86400",
     )
     wait_objective_sec: Integer = Field(
         default=1800,

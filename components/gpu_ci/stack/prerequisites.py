@@ -61,8 +61,15 @@ def _project_of(link: Any) -> str:
 
 
 def build_pools(pools: Iterable[tuple[str, Args]]) -> list[str]:
-    """Return the prerequisites of build pools that are not checked here: quota and connected repositories."""
-    return [text for name, args in pools if hasattr(args, "triggers") for text in _build_pool(name, args)]
+    """Return the prerequisites of build pools that are not checked here: quota, regions and connected repositories."""
+    return [
+        text
+        for name, args in pools
+        for text in (
+            *(_build_pool(name, args) if hasattr(args, "triggers") else ()),
+            *(_reaper(name, args) if hasattr(args, "build_region") else ()),
+        )
+    ]
 
 
 def image_pipelines(sources: Iterable[tuple[str, str, Any]]) -> list[str]:
@@ -86,13 +93,18 @@ def _connect(repositories: str, region: str) -> str:
     )
 
 
+_RESTRICTED = f"a project that is restricted to some regions builds in {', '.join(_UNRESTRICTED)} only"
+
+
+def _reaper(name: str, args: Any) -> Iterable[str]:
+    """Yield the prerequisite of the builds that delete machines. Google reports a refused one to nobody."""
+    if (region := args.build_region or args.region) not in _UNRESTRICTED:
+        yield f"{join(POOLS, name)}: builds in {region}, and {_RESTRICTED}; hint: set buildRegion"
+
+
 def _build_pool(name: str, args: Any) -> Iterable[str]:
     path = join(POOLS, name)
-    elsewhere = (
-        f", and a project that is restricted to some regions builds in {', '.join(_UNRESTRICTED)} only"
-        if args.region not in _UNRESTRICTED
-        else ""
-    )
+    elsewhere = f", and {_RESTRICTED}" if args.region not in _UNRESTRICTED else ""
     yield (
         f"{path}: a new project may have no quota for private pools or their CPUs in {args.region}{elsewhere}; hint: "
         "see cloud.google.com/build/quotas before the first up"

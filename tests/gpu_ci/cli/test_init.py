@@ -262,14 +262,27 @@ def test_the_deployment_of_a_stack_has_the_inputs_of_the_reusable_workflow(ask: 
     assert job[1]["permissions"] == {"contents": "read", "id-token": "write"}
     assert job[1]["with"].keys() <= reusable[True]["workflow_call"]["inputs"].keys()
     assert {name: value for name, value in job[1]["with"].items() if "vars." in str(value)} == {
-        "backend": "${{ vars.PULUMI_BACKEND }}",
+        "backend": "${{ vars.PULUMI_BACKEND_US_PROD_1 }}",
         "google-provider": "${{ vars.GOOGLE_PROVIDER_US_PROD_1 }}",
         "google-service-account": "${{ vars.GOOGLE_SERVICE_ACCOUNT_US_PROD_1 }}",
         "aws-role": "${{ vars.AWS_ROLE_US_PROD_1 }}",
     }
-    variables = "PULUMI_BACKEND, GOOGLE_PROVIDER_US_PROD_1, GOOGLE_SERVICE_ACCOUNT_US_PROD_1, AWS_ROLE_US_PROD_1"
+    names = ("PULUMI_BACKEND", "GOOGLE_PROVIDER", "GOOGLE_SERVICE_ACCOUNT", "AWS_ROLE")
+    variables = ", ".join(f"{name}_US_PROD_1" for name in names)
     assert [step for step in answer["next"] if variables in step] == [answer["next"][-2]]
     assert answer["next"][-3].startswith("create the environment us.prod-1 at GitHub")
+
+
+def test_the_next_steps_create_the_stack_in_the_bucket_of_bootstrap(ask: Ask) -> None:
+    steps = [step.partition("   ")[0] for step in ask("init", "new", *SETS["google"], "--json").json["next"]]
+    key = "projects/acme-ci/locations/us-central1/keyRings/pulumi/cryptoKeys/pulumi-secrets"
+    at = steps.index("deploy bootstrap/ of gpu-ci")
+    assert steps[at + 1 : at + 4] == [
+        "pulumi login gs://acme-ci-pulumi-state",
+        f"pulumi stack init dev --secrets-provider gcpkms://{key}",
+        ".venv/bin/gpu-ci github-app create Pulumi.dev.yaml",
+    ]
+    assert at < steps.index("pulumi up --stack dev")
 
 
 def test_the_preview_workflows_are_those_of_the_page(ask: Ask) -> None:

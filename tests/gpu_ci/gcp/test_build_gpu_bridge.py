@@ -373,3 +373,11 @@ def test_a_mistake_is_reported_at_its_field(case: str) -> None:
     given = {"kind": "cloud-build-gpu", **copy.deepcopy(EXAMPLE), **changes}
     _, problems = pools.check({"gpu-tests": given})
     assert [f"{each.path}: {each.text}" for each in problems] == [f"gpu-ci:pools.gpu-tests.{expected}"]
+
+
+def test_the_builds_of_the_reaper_can_run_in_another_region_than_the_machines() -> None:
+    made = build(zones=["us-east4-a"], subnetwork="projects/example-ci/regions/us-east4/subnetworks/ci",
+                 buildRegion="us-central1")  # fmt: skip
+    assert {row.inputs["location"] for row in made.of(":Trigger")} == {"us-central1"}
+    assert made.one(":Job").inputs["region"] == "us-central1"
+    assert made.one(":RegionInstanceTemplate").inputs["region"] == made.one(":Bucket").inputs["location"] == "us-east4"

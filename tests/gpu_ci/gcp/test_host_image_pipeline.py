@@ -237,3 +237,11 @@ def test_the_example_and_an_installed_driver_are_valid() -> None:
     base = "projects/debian-cloud/global/images/family/debian-12"
     installed = {**SHORT, "image": base, "driver": {"source": "installer", "branch": 595}}
     assert images.check({"one": SHORT, "two": installed})[1] == []
+
+
+def test_builds_can_run_in_another_region_than_the_machines() -> None:
+    made = build(zones=["us-east4-a"], subnetwork="projects/example-ci/regions/us-east4/subnetworks/ci",
+                 buildRegion="us-central1", schedule="0 4 * * 1")  # fmt: skip
+    assert made.one(":Trigger").inputs["location"] == made.one(":Job").inputs["region"] == "us-central1"
+    assert {row.inputs["region"] for row in made.of(TEMPLATE.partition(":")[2])} == {"us-east4"}
+    assert made.outputs[made.rows[0].urn]["region"] == "us-central1"

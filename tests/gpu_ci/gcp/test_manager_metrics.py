@@ -46,7 +46,7 @@ def test_by_default_there_is_nothing_that_costs() -> None:
 
 
 def test_alerts_are_two_policies_and_the_metrics_they_read() -> None:
-    found = deployed(alerts={"notification_channels": [CHANNEL], "stalled_sec": 1200})
+    found = deployed(alerts={"notification_channels": [CHANNEL], "stalled_sec": 1500})
     pool = found.one("cloudrunv2/workerPool:WorkerPool").inputs["name"]
     assert {name: each["filter"] for name, each in of(found, METRIC).items()} == {
         "manager-whole-passes": (
@@ -65,9 +65,9 @@ def test_alerts_are_two_policies_and_the_metrics_they_read() -> None:
     }
     queries = {name: each["conditions"][0]["conditionPrometheusQueryLanguage"] for name, each in policies.items()}
     series = 'logging_googleapis_com:user_gpu_ci_manager_stack_{}{{monitored_resource="cloud_run_worker_pool"}}'
-    assert queries["manager-stalled"]["query"] == f"absent_over_time({series.format('whole_passes')}[300s])"
-    assert queries["manager-stalled"]["duration"] == "900s"
-    assert queries["manager-late"]["query"] == f"sum by (pool) (increase({series.format('jobs_late')}[300s])) > 0"
+    assert queries["manager-stalled"]["query"] == f"absent_over_time({series.format('whole_passes')}[900s])"
+    assert queries["manager-stalled"]["duration"] == "600s"
+    assert queries["manager-late"]["query"] == f"sum by (pool) (increase({series.format('jobs_late')}[900s])) > 0"
     # A metric that is minutes old is unknown to Cloud Monitoring, and the policy would be refused.
     assert all(each["disableMetricValidation"] is True for each in queries.values())
 

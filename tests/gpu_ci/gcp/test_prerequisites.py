@@ -7,7 +7,6 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from gpu_ci.cli.doctor import google
 from gpu_ci.component import Component
 from gpu_ci.gcp.build_gpu_bridge import BuildGpuBridge
 from gpu_ci.gcp.build_pool import BuildPool, BuildPoolArgs
@@ -20,9 +19,11 @@ from gpu_ci.gcp.host_image_pipeline import HostImagePipeline
 from gpu_ci.gcp.runner_manager import RunnerManager
 from gpu_ci.gcp.runner_network import RunnerNetwork
 from gpu_ci.gcp.runner_pool import RunnerPool, RunnerPoolArgs
+from gpu_common import google_permissions
 from pulumi_sandbox.providers.gcp import discovery
 from pulumi_sandbox.providers.gcp.types import TARGETS
 
+from bootstrap import google as bootstrap
 from tests.gpu_ci.gcp import image_choices
 from tests.gpu_ci.gcp.test_manager_metrics import CHANNEL, manager
 from tests.gpu_ci.harness import deploy
@@ -118,20 +119,15 @@ def test_every_component_for_google_cloud_is_looked_at() -> None:
     )
 
 
-def test_the_page_lists_the_apis_of_all_that_is_made_and_of_the_logs() -> None:
+def test_the_page_lists_the_apis_that_bootstrap_enables() -> None:
     [listed] = re.findall(r"gcloud services enable --project acme-ci((?: \\\n  \S+)+)\n", PAGE)
-    needed = {discovery.service(TARGETS[each].document)[0] for each in made() if each in TARGETS}
-    assert re.findall(r"\S+\.googleapis\.com", listed) == sorted(needed | {"logging.googleapis.com"})
+    assert re.findall(r"\S+\.googleapis\.com", listed) == [f"{name}.googleapis.com" for name in bootstrap.APIS]
+    assert f"| {len(bootstrap.APIS)} APIs |" in PAGE
 
 
-def test_verify_asks_for_the_apis_of_the_pools_and_of_the_logs() -> None:
-    pool, builds = (
-        {discovery.service(TARGETS[row.type].document)[0] for row in deploy(program, computed=COMPUTED).rows
-         if row.type in TARGETS}
-        for program in (whole_pool, whole_builds)
-    )  # fmt: skip
-    assert set(google.APIS) == pool | {"logging.googleapis.com"}
-    assert set(google.BUILD_APIS) == builds - pool
+def test_the_api_of_each_type_is_that_of_its_discovery_document() -> None:
+    for token in made() & TARGETS.keys():
+        assert google_permissions.services([token]) == [discovery.service(TARGETS[token].document)[0]]
 
 
 def test_the_page_lists_the_roles_for_all_that_is_made_and_no_others() -> None:

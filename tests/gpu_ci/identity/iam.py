@@ -30,6 +30,19 @@ def allows(policy: str, claims: Claims, provider: str) -> bool:
     )
 
 
+# docs.aws.amazon.com/STS/latest/APIReference/API_AssumeRoleWithWebIdentity.html, DurationSeconds.
+DEFAULT_SESSION_SEC = 3600
+
+
+def assume(role: dict[str, Any], claims: Claims, provider: str, session_sec: int) -> str:
+    """Return the error of STS for a token of the provider and a role with these inputs; empty if there is none."""
+    if session_sec > (role.get("maxSessionDuration") or DEFAULT_SESSION_SEC):
+        return "The requested DurationSeconds exceeds the MaxSessionDuration set for this role."
+    if not allows(role["assumeRolePolicy"], claims, provider):
+        return "Not authorized to perform sts:AssumeRoleWithWebIdentity"
+    return ""
+
+
 def _all(conditions: dict[str, dict[str, Any]], known: dict[str, str]) -> bool:
     """Return True if each key of each operator matches.
 

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import celpy
 import pytest
 from gpu_ci.aws import github_identity as of_aws
 from gpu_ci.gcp import github_identity as of_google
+from gpu_ci.github_trust import TEMPLATE_CLAIMS
 
 from .iam import allows
 from .tokens import JOBS, TRUSTED, Claims, trust
@@ -50,9 +51,9 @@ def context(claims: Claims) -> str:
     return "pull_request" if claims["event_name"] == "pull_request" else f"ref:{claims['ref']}"
 
 
-def templated(claims: Claims) -> Claims:
-    """The token of a repository with our template."""
-    subject = ":".join(f"{name}:{claims[name].replace(':', '%3A')}" for name in of_aws.TEMPLATE_CLAIMS)
+def templated(claims: Claims, template: Sequence[str] = TEMPLATE_CLAIMS) -> Claims:
+    """The token of a repository with a template, by default ours."""
+    subject = ":".join(f"{name}:{claims[name].replace(':', '%3A')}" for name in template)
     return {**claims, "aud": "sts.amazonaws.com", "sub": subject}
 
 

@@ -114,6 +114,11 @@ def test_aws_gets_a_provider_and_a_role_with_its_policies() -> None:
     }
 
 
+@pytest.mark.parametrize(("purpose", "session_sec"), [("deploy", 7200), ("preview", None)])
+def test_only_a_deployment_has_a_session_of_two_hours(purpose: str, session_sec: int | None) -> None:
+    assert aws(purpose=purpose).one(":Role").inputs.get("maxSessionDuration") == session_sec
+
+
 def test_a_second_identity_uses_the_accounts_provider() -> None:
     made = aws(provider_arn=PROVIDER)
     assert sorted(row.name for row in made.rows) == ["deploy", "deploy-role"]

@@ -128,6 +128,15 @@ def test_a_build_pool_warns_about_quota_regions_and_repositories() -> None:
     ]
 
 
+def test_a_pool_for_builds_warns_about_a_region_in_which_a_restricted_project_cannot_build() -> None:
+    bridge = {**L4, "kind": "cloud-build-gpu", "zones": ["us-east4-a"], "max": 1}
+    values = config({"gpu": bridge, "moved": {**bridge, "buildRegion": "us-central1"}})
+    values["gpu-ci:site"]["subnetworks"]["us-east4"] = "projects/example-ci/regions/us-east4/subnetworks/ci"
+    [warning] = stack_warnings.prerequisites_of_builds(load(values))
+    assert warning.startswith("gpu-ci:pools.gpu: builds in us-east4, and a project that is restricted to some regions ")
+    assert warning.endswith("hint: set buildRegion")
+
+
 MISSING = "gpu-ci:site.github.managerApp, gpu-ci:github.runnerGroup"
 
 

@@ -29,8 +29,6 @@ MACHINES = (
 )
 NODE_POOLS = ("gcp:container/nodePool:NodePool", _ACCOUNT, _PROJECT_MEMBER)
 """The types of pools on GKE clusters."""
-CONTAINER_APIS = ("container.googleapis.com", "iam.googleapis.com")
-"""The services that a stack calls in the project of a GKE cluster."""
 NETWORKS = (
     "gcp:compute/firewall:Firewall",
     "gcp:compute/network:Network",

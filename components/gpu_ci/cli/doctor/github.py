@@ -9,13 +9,15 @@ from typing import Any
 
 from gpu_catalog import staleness
 
-from gpu_ci.cli import clock
+from gpu_ci.cli import clock, programs
 from gpu_ci.cli.doctor.deployment import Deployment
 from gpu_ci.cli.doctor.steps import Finding, Step
 from gpu_ci.cli.github_app.apps import DUTIES, App, apps_of
 from gpu_ci.cli.google_api import NOT_FOUND
 from gpu_ci.cli.init.repository import ADMIN_APP, MANAGER_APP, RUNNER_APP
 from gpu_ci.cli.programs import NotAskedError
+from gpu_ci.github_trust import TEMPLATE_CLAIMS, set_subject
+from gpu_ci.stack.clusters import CLUSTERS, of_kind
 from gpu_ci.stack.site import SITE
 
 PLACEHOLDERS = {(app.id, app.installation) for app in (ADMIN_APP, RUNNER_APP, MANAGER_APP)}
@@ -39,12 +41,28 @@ def steps(deployment: Deployment) -> Iterator[Step[Deployment]]:
                 "the App and its installation exist, belong to the owner, and have the permissions",
                 lambda deployment, app=app: app_works(deployment, app),  # type: ignore[misc]
             )
+    if of_kind(deployment.file.value(CLUSTERS), "eks"):
+        yield Step("subject", f"tokens of this repository with {', '.join(TEMPLATE_CLAIMS)}", subject_is_set)
     if any(pool.github for pool in deployment.machines.values()) or (github and deployment.machines):
         yield Step(
             "runner version",
             f"a runner that GitHub gives jobs: no newer release is {staleness.RUNNERS_LAST_DAYS} days old",
             runner_is_current,
         )
+
+
+def subject_is_set(_: Deployment) -> Finding:
+    """Check the subject of the tokens with which jobs of this folder's repository assume roles on AWS."""
+    # gh replaces the words in braces by those of the folder's repository.
+    found = programs.run_json(["gh", "api", "repos/{owner}/{repo}/actions/oidc/customization/sub"])
+    fix = (set_subject("{owner}/{repo}"),)
+    claims = tuple(found.get("include_claim_keys") or ())
+    if found.get("use_default") is False and claims == TEMPLATE_CLAIMS:
+        return Finding("pass", "the subject names the ids of owner and repository, and the event")
+    if found.get("use_immutable_subject"):
+        text = "the subject is GitHub's, which only a role with subjectClaim: immutable trusts"
+        return Finding("unknown", text, found, fix)
+    return Finding("fail", f"the subject has {', '.join(claims) or 'names instead of ids'}", found, fix)
 
 
 def app_works(deployment: Deployment, app: App) -> Finding:

@@ -11,6 +11,8 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
+from gpu_common import google_permissions
+
 from gpu_ci.cli import google_api, programs
 from gpu_ci.cli.doctor import deployer, google, kubernetes
 from gpu_ci.cli.doctor.kubernetes import KubernetesCluster
@@ -22,7 +24,7 @@ from gpu_ci.gcp.gke_nodes.args import GkeGpuNodePoolArgs
 from gpu_ci.stack.clusters import CLUSTERS
 
 PLUGIN = "gke-gcloud-auth-plugin"
-APIS = ("cloudresourcemanager.googleapis.com", "compute.googleapis.com", *deployer.CONTAINER_APIS)
+APIS = ("compute.googleapis.com", *google_permissions.services(deployer.NODE_POOLS))
 """The services that must be enabled in the project of the cluster."""
 _OF_PROJECT = ("apis", "permissions")
 """The steps that the group google has too, for the stack's own project."""

@@ -17,7 +17,7 @@ from gpu_common import google_permissions
 
 from gpu_ci.cli.doctor import deployer
 from gpu_ci.cli.doctor.steps import Finding, Step, problems_or_pass
-from gpu_ci.cli.google_api import Call, ask, caller, find
+from gpu_ci.cli.google_api import Call, ask, caller, find, quota_project
 from gpu_ci.cli.programs import NotAskedError
 from gpu_ci.cli.stack_files import StackFile
 from gpu_ci.gcp.build_gpu_bridge import BuildGpuBridgeArgs
@@ -28,34 +28,9 @@ from gpu_ci.gcp.machine.args import GpuMachineChoices
 from gpu_ci.gcp.machine.software import is_signed
 from gpu_ci.gcp.runner_pool import RunnerPoolArgs
 from gpu_ci.stack import quotas
-from gpu_ci.stack.site import MANAGER
 
-APIS = (
-    "cloudresourcemanager.googleapis.com",
-    "compute.googleapis.com",
-    "iam.googleapis.com",
-    "logging.googleapis.com",
-    "secretmanager.googleapis.com",
-)
-"""The services that a stack with gce-runners calls."""
-BUILD_APIS = ("artifactregistry.googleapis.com", "cloudbuild.googleapis.com")
-"""The services that a stack also calls if it has pools of kind cloud-build, or image pipelines of kind container."""
-PROGRAM_APIS = (
-    "cloudbuild.googleapis.com",
-    "cloudscheduler.googleapis.com",
-    "pubsub.googleapis.com",
-    "storage.googleapis.com",
-)
-"""The services that a stack also calls if it has image pipelines of kind host, or pools of kind cloud-build-gpu."""
-CONTAINER_APIS = {
-    "schedule": ("cloudscheduler.googleapis.com", "pubsub.googleapis.com"),
-    "sign": ("cloudkms.googleapis.com",),
-}
-"""The services that a stack also calls if an image pipeline of kind container has this field."""
-MANAGER_APIS = ("monitoring.googleapis.com", "run.googleapis.com", "storage.googleapis.com")
-_SECRETS_ALONE = ("cloudresourcemanager.googleapis.com", "secretmanager.googleapis.com")
 # The steps that concern a stack without machines.
-_EVERY_PROJECT = ("project", "apis", "permissions", "secrets")
+_EVERY_PROJECT = ("project", "quota project", "apis", "permissions", "secrets")
 
 # Google creates the VMs of managed instance groups with the identity of the Google APIs service agent
 # (cloud.google.com/iam/docs/service-account-types). The agent needs one of AGENT_ROLES, or both AGENT_MACHINES and
@@ -118,33 +93,23 @@ def target(file: StackFile, connect: Callable[[], Call]) -> Project:
     keys = [(github.get(app) or {}).get("privateKey") for app in ("app", "runnerApp", "managerApp")]
     secrets = tuple(dict.fromkeys(key for key in keys if isinstance(key, str)))
     pools = {name: args for name, args in file.pools if isinstance(args, RunnerPoolArgs)}
-    permissions = tuple(deployer.permissions(file))
-    apis = [
-        api
-        for api in _apis(file, permissions)
-        if pools or api != "compute.googleapis.com" or deployer.has_own_node_pools(file)
-    ]
-    return Project(
-        file.project, pools, site.get("subnetworks") or {}, tuple(dict.fromkeys(apis)), secrets, permissions, connect
-    )
+    permissions, apis = tuple(deployer.permissions(file)), tuple(sorted(set(_apis(file))))
+    return Project(file.project, pools, site.get("subnetworks") or {}, apis, secrets, permissions, connect)
 
 
-def _apis(file: StackFile, permissions: Sequence[str]) -> Iterator[str]:
-    """Yield the services that the stack calls."""
-    kinds = {type(args) for _, args in file.pools}
-    pipelines = {each.kind for each in file.pipelines}
-    if not permissions:
-        yield from _SECRETS_ALONE
-    else:
-        yield from APIS
-        yield from deployer.CONTAINER_APIS if deployer.has_own_node_pools(file) else ()
-        yield from BUILD_APIS if BuildPoolArgs in kinds or "container" in pipelines else ()
-        yield from PROGRAM_APIS if BuildGpuBridgeArgs in kinds or "host" in pipelines else ()
-        for option, apis in CONTAINER_APIS.items():
-            if any(each.kind == "container" and each.choices.get(option) for each in file.pipelines):
-                yield from apis
-    if file.value(MANAGER) is not None:
-        yield from MANAGER_APIS
+def _apis(file: StackFile) -> Iterator[str]:
+    """Yield the services that the stack calls, and those of the steps of this module."""
+    types = deployer.types(file)
+    yield from google_permissions.services(types)
+    yield from ("cloudresourcemanager.googleapis.com", "secretmanager.googleapis.com")
+    if types:
+        yield "logging.googleapis.com"  # machines and builds write their logs
+    if any(isinstance(args, RunnerPoolArgs) for _, args in file.pools):
+        yield "orgpolicy.googleapis.com"
+    if deployer.has_own_node_pools(file):
+        yield "compute.googleapis.com"
+    if any(isinstance(args, GkeGpuNodePoolArgs) and args.image_streaming for _, args in file.pools):
+        yield "containerfilesystem.googleapis.com"
     if str(file.others.get("secretsprovider")).startswith("gcpkms://"):
         yield "cloudkms.googleapis.com"
 
@@ -158,6 +123,18 @@ def steps(file: StackFile, project: Project) -> list[Step[Project]]:
         return []
     without = () if project.permissions else ("permissions",)
     return [step for step in STEPS if step.name in _EVERY_PROJECT and step.name not in without]
+
+
+def quota_project_is_set(project: Project) -> Finding:
+    found = quota_project()
+    fix = (f"gcloud auth application-default set-quota-project {project.name}",)
+    if found is None:
+        return Finding("pass", "the credentials are of an account of Google Cloud, and need no quota project")
+    if not found:
+        return Finding("fail", "the credentials of the user have none", fix=fix)
+    if found == project.name:
+        return Finding("pass", f"it is {found}")
+    return Finding("unknown", f"it is {found}, where every API of the stack must be enabled too", fix=fix)
 
 
 def project_exists(project: Project) -> Finding:
@@ -496,6 +473,7 @@ def _subnetwork_problems(project: Project, match: re.Match[str], details: list[A
 
 STEPS: tuple[Step[Project], ...] = (
     Step("project", "the project is ACTIVE", project_exists, "correct gcp:project, or wait for the project"),
+    Step("quota project", "credentials of a user have the project as quota project", quota_project_is_set),
     Step("apis", "every API that the stack calls is enabled", apis_enabled),
     Step("permissions", "the deployer has every permission", permissions_granted),
     Step("service agent", "the Google APIs service agent may create VMs", service_agent_has_roles),

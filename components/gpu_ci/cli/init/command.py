@@ -128,12 +128,26 @@ def _next_steps(folder: Path, chosen: Repository) -> Sequence[str]:
     return [
         "python3 -m venv .venv && .venv/bin/pip install -r requirements.txt   (takes minutes)",
         f".venv/bin/pulumi-sandbox preview --stack {chosen.stack}   (needs no account)",
+        *_state_steps(chosen),
         *(app_steps if chosen.apps else [no_jobs]),
         *(["replace the address in requirements.txt before you commit it: it is on this computer"] if local else []),
         *([f"replace the digest of runner.image in {chosen.stack_file}: it is a placeholder"] if image else []),
         f".venv/bin/gpu-ci doctor {chosen.stack_file}   (checks your accounts, and prints how to fix each failure)",
         f"pulumi up --stack {chosen.stack}   (creates the resources in your accounts; needs the Pulumi CLI on PATH)",
         *_github_steps(folder, chosen),
+    ]
+
+
+def _state_steps(chosen: Repository) -> Sequence[str]:
+    """Return the steps that prepare the project, and create the stack in its bucket, as docs/start/bootstrap.md."""
+    if not chosen.project:
+        return [f"pulumi login, and pulumi stack init {chosen.stack}   (where the state is stored)"]
+    salt = f"first delete encryptionsalt in {chosen.stack_file}: it is of the sandbox"
+    key = f"projects/{chosen.project}/locations/{chosen.region}/keyRings/pulumi/cryptoKeys/pulumi-secrets"
+    return [
+        "deploy bootstrap/ of gpu-ci   (creates APIs, state, key and identities: docs/start/bootstrap.md)",
+        f"pulumi login gs://{chosen.project}-pulumi-state",
+        f"pulumi stack init {chosen.stack} --secrets-provider gcpkms://{key}   ({salt})",
     ]
 
 
@@ -154,7 +168,7 @@ def _github_steps(folder: Path, chosen: Repository) -> Sequence[str]:
     return [
         *([add_jobs] if missing else []),
         f"{environment}   (for deploy.yaml)",
-        f"set the variables {variables} of the repository at GitHub   (for deploy.yaml; it needs no secret)",
+        f"set the variables {variables} of the repository at GitHub   (bootstrap/ prints the commands)",
         f"if {name} is private, allow access under its Settings, Actions, General   (for all workflows)",
     ]
 

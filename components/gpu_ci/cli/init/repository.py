@@ -15,6 +15,7 @@ from gpu_catalog import Machine
 from gpu_ci import extras
 from gpu_ci.cli import new_files
 from gpu_ci.cli.github_app.apps import DUTIES
+from gpu_ci.github_trust import variables
 from gpu_ci.kinds import catalog
 
 TEMPLATES = files(__package__) / "templates"
@@ -172,13 +173,8 @@ class Repository:
     @property
     def variables(self) -> dict[str, str]:
         """The inputs of the reusable workflow deploy-stack, each with the variable of GitHub that has its value."""
-        suffix = self.slug.upper().replace("-", "_")
-        inputs = {
-            "backend": "PULUMI_BACKEND",
-            "google-provider": f"GOOGLE_PROVIDER_{suffix}",
-            "google-service-account": f"GOOGLE_SERVICE_ACCOUNT_{suffix}",
-        }
-        return inputs | ({"aws-role": f"AWS_ROLE_{suffix}"} if self.aws_region else {})
+        found = variables(self.stack)
+        return {name: found[name] for name in found if self.aws_region or name != "aws-role"}
 
     def files(self) -> dict[str, str]:
         """Return the text of each file of the repository."""

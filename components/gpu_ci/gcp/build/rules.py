@@ -7,10 +7,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from typing import Any
+from typing import Annotated, Any
 
 from gpu_catalog import machine_types
 from gpu_common.secret_patterns import redact
+from pydantic import AfterValidator
 
 from ...errors import at_path, did_you_mean, invalid, raise_problems
 from ...naming import FORM, PATTERN
@@ -59,6 +60,10 @@ def region(value: str) -> str:
     if value not in regions.CLOUD_BUILD:
         raise invalid("is not a region of Cloud Build", "not-a-region", hint=did_you_mean(value, regions.CLOUD_BUILD))
     return value
+
+
+BuildRegion = Annotated[str | None, AfterValidator(lambda value: value and region(value))]
+"""The region of builds that start machines. A project may be able to build in a few regions only."""
 
 
 def ip_range(value: str) -> str:

@@ -142,7 +142,7 @@ def check(change: Change, _stack_states: StackStates) -> Iterator[Finding]:
     job_resource = job_resource_of(change)
     if job_resource is None:
         return
-    if change.ends:
+    if change.ends and not _has_no_machine(change):
         yield INTERRUPTS_JOBS.found(change, f"{change.name} {change.ends}: {job_resource.on_delete}")
     elif change.resource.operation == Operation.UPDATE:
         yield from _updated(change, job_resource)
@@ -182,6 +182,11 @@ def _updated(change: Change, job_resource: JobResource) -> Iterator[Finding]:
         sizes = f"from {size_before:g} to {size_after:g} machines"
         text = f"{change.name} shrinks {sizes}: Google chooses which machines to delete, also busy ones"
         yield INTERRUPTS_JOBS.found(change, text)
+
+
+def _has_no_machine(change: Change) -> bool:
+    """Return True for a group of size 0, such as that of a pool whose machines the runner manager creates."""
+    return change.type in GROUPS and change.before is not None and change.before.inputs.get("targetSize") == 0
 
 
 def _waits_for_jobs(change: Change) -> bool:

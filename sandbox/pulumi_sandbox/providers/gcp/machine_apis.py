@@ -5,13 +5,12 @@ from __future__ import annotations
 import base64
 import re
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 from pulumi_sandbox.providers.gcp import types
 from pulumi_sandbox.providers.gcp.names import last, part
 from pulumi_sandbox.providers.gcp.permissions import Caller
-from pulumi_sandbox.providers.gcp.restrictions import Restrictions
 from pulumi_sandbox.providers.machines.local_server import Answer, as_json
 from pulumi_sandbox.providers.machines.local_services import Call
 from pulumi_sandbox.providers.machines.metadata import account_of, is_operator
@@ -37,7 +36,6 @@ class MachineApis:
 
     world: World
     value_of: Callable[[str], str | None]
-    restrictions: Restrictions = field(default_factory=Restrictions)
 
     def secret_manager(self, call: Call) -> Answer:
         """Answer projects.secrets.versions.access and get (discovery document secretmanager v1)."""
@@ -48,8 +46,6 @@ class MachineApis:
         account = account_of(call.authorization)
         if account is None:
             return error_answer(401, "UNAUTHENTICATED", UNAUTHENTICATED)
-        for error in self.restrictions.document("secretmanager.v1"):
-            return as_json(error.status, error.body())
         fault = self.world.take_fault("refuse", "gcp:secretmanager/access", last(secret), id=secret)
         if fault or not self._may_read(account, secret):
             message = (

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shlex
 from fnmatch import fnmatchcase
 from pathlib import Path
@@ -20,7 +21,9 @@ from pulumi_sandbox.providers.gcp.registry import Registry
 from pulumi_sandbox.providers.gcp.restrictions import Restrictions
 from pulumi_sandbox.providers.github.app_api import GithubAppApi
 from pulumi_sandbox.providers.github.organizations import Organizations
-from pulumi_sandbox.providers.machines.local_services import LocalServices
+from pulumi_sandbox.providers.machines.local_server import Answer, as_json
+from pulumi_sandbox.providers.machines.local_services import Call, LocalServices, Service
+from pulumi_sandbox.providers.machines.metadata import account_of
 from pulumi_sandbox.providers.resource import Refused
 
 
@@ -48,8 +51,8 @@ def local_services(cloud: Cloud) -> LocalServices:
             return None
 
     file = cloud.context.workspace.settings_file
-    restrictions = Restrictions.read(file, str(cloud.lookups.values.get("projectNumber", "0")))
-    google = MachineApis(world, value_of, restrictions)
+    restrictions = Restrictions.read(file, str(cloud.lookups.values.get("projectNumber", "0")), world)
+    google = MachineApis(world, value_of)
     listed = sandbox_file.existing_patterns(file, "gcp", "buckets/acme-ci-pulumi-state")
     project_apis = ProjectApis(
         world,
@@ -68,22 +71,42 @@ def local_services(cloud: Cloud) -> LocalServices:
     registry = Registry(world, project_apis)
     builds = Builds(world, project_apis, registry, buckets.storage, environment)
 
+    apis: dict[str, Service] = {
+        "secretmanager.v1": google.secret_manager,
+        "logging.v2": google.logging,
+        "cloudresourcemanager.v3": project_apis.resource_manager,
+        "serviceusage.v1": project_apis.service_usage,
+        "orgpolicy.v2": project_apis.organization_policy,
+        "iam.v1": project_apis.iam,
+        "cloudbuild.v1": builds.answer,
+        "container.v1": project_apis.container,
+        "artifactregistry.v1": registry.answer,
+    }
     return LocalServices(
         {
-            "secretmanager": google.secret_manager,
-            "logging": google.logging,
             "github": github.answer,
-            "cloudresourcemanager": project_apis.resource_manager,
-            "serviceusage": project_apis.service_usage,
-            "orgpolicy": project_apis.organization_policy,
-            "iam": project_apis.iam,
-            "cloudbuild": builds.answer,
-            "container": project_apis.container,
-            "artifactregistry": registry.answer,
+            **{name.partition(".")[0]: _enabled(name, answer, restrictions) for name, answer in apis.items()},
         },
         {"storage": buckets.address},
         builds.close,
     )
+
+
+def _enabled(document: str, answer: Service, restrictions: Restrictions) -> Service:
+    """Return the service of an API, which refuses calls of a project in which the API is disabled.
+
+    The project is the quota project of user credentials, if they have one, and not the project of the path
+    (docs.cloud.google.com/docs/quotas/quota-project; github.com/getsops/sops/issues/1142).
+    """
+
+    def checked(call: Call) -> Answer:
+        named = re.search(r"/projects/([a-z][^/:]*)", call.path)
+        project = call.headers.get("x-goog-user-project") or (named[1] if named else "")
+        for error in restrictions.document(document, project) if account_of(call.authorization) else ():
+            return as_json(error.status, error.body())
+        return answer(call)
+
+    return checked
 
 
 def _exported(file: Path) -> dict[str, str]:

@@ -70,7 +70,7 @@ class ProjectApis:
         if refusal := self.refusal(call, match[1], "serviceusage.services.get"):
             return refusal
         states = {
-            name: "DISABLED" if name.rpartition("/")[2] in self.restrictions.disabled else "ENABLED"
+            name: "DISABLED" if self.restrictions.is_disabled(name.rpartition("/")[2], match[1]) else "ENABLED"
             for name in call.query.get("names", [])
         }
         return as_json(200, {"services": [{"name": name, "state": state} for name, state in states.items()]})

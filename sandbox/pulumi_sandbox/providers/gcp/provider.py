@@ -16,6 +16,7 @@ from pulumi_sandbox.providers.gcp import (
     errors,
     gke_errors,
     kms,
+    locations,
     machine_services,
     object_storage,
     permissions,
@@ -147,7 +148,7 @@ class Gcp(Cloud):
     @cached_property
     def restrictions(self) -> Restrictions:
         number = str(self.lookups.values.get("projectNumber", "0"))
-        return Restrictions.read(self.context.workspace.settings_file, number)
+        return Restrictions.read(self.context.workspace.settings_file, number, self.context.world)
 
     @cached_property
     def caller(self) -> permissions.Caller:
@@ -219,12 +220,13 @@ class Gcp(Cloud):
 
     def refusals(self, res: Resource) -> Iterable[str]:
         yield from self._not_permitted(res, "update" if res.old_inputs is not None else "create")
-        if res.token not in types.TARGETS:
-            return
-        for refusal in self.restrictions.service(res.token):
+        site = self.site(res)
+        refused = self.restrictions.service(res.token, site.place(res.inputs)[0])
+        for refusal in (*refused, *locations.refusals(res.token, res.inputs)):
             kind = res.token.rpartition(":")[2]
             yield f"Error {'updating' if res.old_inputs else 'creating'} {kind}: {refusal}"
-        site = self.site(res)
+        if res.token not in types.TARGETS:
+            return
         if res.old_inputs is None and res.token != types.SECRET_VERSION:
             path = outputs.identity(res.token, res.inputs, site)
             yield from self.existing.name_in_use(res.token, path, str(res.inputs.get("name") or ""))

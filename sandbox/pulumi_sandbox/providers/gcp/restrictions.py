@@ -13,6 +13,7 @@ from pulumi_sandbox.providers import sandbox_file
 from pulumi_sandbox.providers.gcp import discovery, errors, types
 from pulumi_sandbox.providers.gcp.names import part
 from pulumi_sandbox.providers.sandbox_file import SettingsError, refuse_unknown
+from pulumi_sandbox.world.store import World
 
 Json = dict[str, Any]
 
@@ -30,6 +31,16 @@ MORE_INFORMATION = (
     "information."
 )
 COMPUTE = "compute.v1"
+ALL = "all"
+"""The entry of disabledServices for a new project, in which only the API that enables others is enabled."""
+_SERVICE = "gcp:projects/service:Service"
+# The discovery documents of types without a schema here, by their module.
+_DOCUMENTS = {
+    "kms": "cloudkms.v1",
+    "storage": "storage.v1",
+    "pubsub": "pubsub.v1",
+    "cloudscheduler": "cloudscheduler.v1",
+}
 
 
 @dataclass(frozen=True)
@@ -37,13 +48,14 @@ class Restrictions:
     """Restrictions of the sandbox's projects; none by default."""
 
     disabled: frozenset[str] = frozenset()
-    """Disabled services, such as compute.googleapis.com."""
+    """Services that are disabled until a stack enables them, such as compute.googleapis.com."""
     policies: dict[str, Any] = field(default_factory=dict)
     number: str = "0"
     """The project's number, as Google's messages show it."""
+    world: World | None = None
 
     @classmethod
-    def read(cls, file: Path | None, number: str) -> Restrictions:
+    def read(cls, file: Path | None, number: str, world: World | None = None) -> Restrictions:
         """Read the restrictions from `restrictions: gcp:` of sandbox.yaml.
 
         Raises:
@@ -62,17 +74,28 @@ class Restrictions:
                 list_at(name, f"{path}.{constraint}", value)
             elif not isinstance(value, bool):
                 raise wrong_type(name, f"{path}.{constraint}", value, "true or false")
-        return cls(frozenset(services), policies, number)
+        return cls(frozenset(services), policies, number, world)
 
-    def service(self, token: str) -> Iterator[errors.GoogleError]:
-        """Yield an error if the API of a resource type is disabled."""
-        yield from self.document(types.TARGETS[token].document)
+    def service(self, token: str, project: str) -> Iterator[errors.GoogleError]:
+        """Yield an error if the API of a resource type is disabled in a project."""
+        module = token.split(":")[1].split("/")[0]
+        document = types.TARGETS[token].document if token in types.TARGETS else _DOCUMENTS.get(module)
+        if document:
+            yield from self.document(document, project)
 
-    def document(self, name: str) -> Iterator[errors.GoogleError]:
-        """Yield an error if the API of a discovery document is disabled."""
+    def document(self, name: str, project: str) -> Iterator[errors.GoogleError]:
+        """Yield an error if the API of a discovery document is disabled in a project."""
         host, title = discovery.service(name)
-        if host in self.disabled:
+        if self.is_disabled(host, project):
             yield errors.ServiceDisabledError(host, title, self.number)
+
+    def is_disabled(self, host: str, project: str) -> bool:
+        """Return True for a disabled service. An empty project stands for any."""
+        listed = host in self.disabled or (ALL in self.disabled and host != "serviceusage.googleapis.com")
+        return listed and not any(
+            row.inputs.get("service") == host and (not project or row.inputs.get("project") in (None, project))
+            for row in (self.world.find(_SERVICE) if self.world else ())
+        )
 
     def instance(self, project: str, path: str, instance: Json) -> Iterator[errors.GoogleError]:
         """Yield the errors of policies that deny the insert of an instance."""

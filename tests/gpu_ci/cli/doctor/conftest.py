@@ -15,6 +15,7 @@ from cryptography.hazmat.primitives.asymmetric import rsa
 from gpu_ci.cli import google_api, programs
 from gpu_ci.cli.doctor import eks, google
 from gpu_ci.cli.programs import NotAskedError, Output
+from gpu_ci.github_trust import TEMPLATE_CLAIMS
 
 from tests.gpu_ci.cli.conftest import Answer, Ask
 from tests.gpu_ci.cli.doctor.google_apis import SECRETS, Google
@@ -117,8 +118,7 @@ class Environment:
     github: Github
     cloud: Google = field(
         default_factory=lambda: Google(
-            secrets={**SECRETS}, keys={name: pem for name, (pem, _) in KEYS.items()},
-            apis=set(google.APIS) | {"orgpolicy.googleapis.com", "storage.googleapis.com", "cloudkms.googleapis.com"},
+            secrets={**SECRETS}, keys={name: pem for name, (pem, _) in KEYS.items()}
         )
     )  # fmt: skip
     account: Account = field(default_factory=Account)
@@ -127,6 +127,11 @@ class Environment:
     login: str = BUCKET
     """The backend that `pulumi whoami` names; without one, nobody is logged in."""
     has_credentials: bool = True
+    quota_project: str | None = "acme-ci"
+    subject: dict[str, Any] = field(
+        default_factory=lambda: {"use_default": False, "include_claim_keys": list(TEMPLATE_CLAIMS)}
+    )
+    """GitHub's answer about the subject of the repository's tokens."""
     ran: list[str] = field(default_factory=list)
 
     def connect(self) -> google_api.Call:
@@ -136,6 +141,8 @@ class Environment:
 
     def run(self, command: Sequence[str], *words: Any, **options: Any) -> Output:
         self.ran.append(" ".join(command))
+        if command[0] == "gh":
+            return Output(0, json.dumps(self.subject), "")
         if command[0] != "pulumi":
             return self.account.run(command, *words, **options)
         if not self.login:
@@ -160,6 +167,7 @@ def environment(ask: Ask, tmp_path: Path, github: Github, monkeypatch: pytest.Mo
     monkeypatch.delenv("PULUMI_BACKEND_URL", raising=False)
     monkeypatch.delenv("GOOGLE_IMPERSONATE_SERVICE_ACCOUNT", raising=False)
     monkeypatch.setattr(google_api, "connect", found.connect)
+    monkeypatch.setattr(google, "quota_project", lambda: found.connect() and found.quota_project)
     monkeypatch.setattr(programs, "run", found.run)
     monkeypatch.setattr(eks, "connect", connect(lambda: found.account))
     return found

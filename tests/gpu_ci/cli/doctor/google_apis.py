@@ -15,7 +15,6 @@ from typing import Any
 from urllib.parse import parse_qs, unquote, urlsplit
 
 import httplib2  # type: ignore[import-untyped]
-from gpu_ci.cli.doctor.google import APIS
 from gpu_common import google_permissions
 from pulumi_sandbox.providers.gcp.discovery import document
 
@@ -23,6 +22,7 @@ Json = dict[str, Any]
 NAT = {"name": "nat", "natIpAllocateOption": "AUTO_ONLY"}
 SECRETS = {"key": "ENABLED", "runner-key": "ENABLED", "manager-key": "ENABLED"}
 NETWORK = "https://www.googleapis.com/compute/v1/projects/acme-ci/global/networks/ci"
+APIS = {*google_permissions.services(google_permissions.RESOURCES), "orgpolicy.googleapis.com"}
 
 
 CLUSTER: Json = {
@@ -41,7 +41,7 @@ CLUSTER: Json = {
 class Google:
     """A project in which everything is ready, until a test changes it."""
 
-    apis: set[str] = field(default_factory=lambda: set(APIS) | {"orgpolicy.googleapis.com", "storage.googleapis.com"})
+    apis: set[str] = field(default_factory=lambda: {*APIS})
     permissions: set[str] = field(default_factory=lambda: set(google_permissions.deployer()))
     policies: dict[str, list[Json]] = field(default_factory=dict)
     machine_types: set[str] = field(default_factory=lambda: {f"us-central1-{zone}/g2-standard-8" for zone in "ab"})

@@ -9,6 +9,7 @@ from gpu_ci.aws.limits.eks_api import ApiError
 from gpu_ci.cli import programs
 from gpu_ci.cli.doctor import eks, gke
 from gpu_ci.cli.programs import Output
+from gpu_ci.github_trust import set_subject
 from gpu_common import google_permissions
 
 from tests.gpu_ci.cli.doctor.conftest import KMS, STACK, Environment, fixes, statuses
@@ -44,8 +45,9 @@ def test_a_stack_on_eks_alone_asks_google_for_its_keys_only(environment: Environ
     }
     answer = environment.doctor("--json")
     names = [
-        "google/project", "google/apis", "google/secrets", *(f"eks/{name}" for name in EKS_STEPS),
-        "github/app", "github/runnerApp", "state/backend", "state/secrets provider",
+        "google/project", "google/quota project", "google/apis", "google/secrets",
+        *(f"eks/{name}" for name in EKS_STEPS),
+        "github/app", "github/runnerApp", "github/subject", "state/backend", "state/secrets provider",
     ]  # fmt: skip
     assert statuses(answer) == dict.fromkeys(names, "pass")
     assert not any(" compute " in asked for asked in environment.cloud.asked)
@@ -90,6 +92,26 @@ def test_what_is_broken_on_a_cluster_names_the_command(
     assert answer.code == 1
 
 
+@pytest.mark.parametrize(
+    ("answer", "status", "got"),
+    [
+        ({"use_default": True}, "fail", "the subject has names instead of ids"),
+        ({"use_default": True, "use_immutable_subject": True}, "unknown",
+         "the subject is GitHub's, which only a role with subjectClaim: immutable trusts"),
+        ({"use_default": False, "include_claim_keys": ["repo", "context"]}, "fail", "the subject has repo, context"),
+    ],
+)  # fmt: skip
+def test_a_subject_that_no_role_of_bootstrap_trusts_names_the_command(
+    environment: Environment, answer: dict[str, Any], status: str, got: str
+) -> None:
+    on_eks(environment)
+    environment.subject = answer
+    [step] = environment.doctor("--json", "--only", "subject").json["steps"]
+    assert (step["status"], step["got"]) == (status, got)
+    assert step["fix"] == [set_subject("{owner}/{repo}")]
+    assert environment.ran == ["gh api repos/{owner}/{repo}/actions/oidc/customization/sub"]
+
+
 GKE_STEPS = [step.name for step in gke.STEPS]
 ON_GKE = ON_EKS.replace(EKS, "  gpu-ci:clusters: {gpu: {kind: gke, location: us-central1}}\n").replace(
     NODES,
@@ -109,7 +131,7 @@ def test_a_stack_on_gke_alone_asks_about_its_project_once(environment: Environme
     on_gke(environment)
     answer = environment.doctor("--json")
     names = [
-        "google/project", "google/apis", "google/permissions", "google/secrets",
+        "google/project", "google/quota project", "google/apis", "google/permissions", "google/secrets",
         *(f"gke/{name}" for name in GKE_STEPS if name not in ("apis", "permissions")),
         "github/app", "github/runnerApp", "state/backend", "state/secrets provider",
     ]  # fmt: skip

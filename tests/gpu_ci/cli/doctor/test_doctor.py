@@ -17,15 +17,17 @@ from gpu_ci.cli.stack_files import read
 from gpu_ci.gcp.container_image_pipeline import ContainerImagePipeline
 from gpu_common import google_permissions
 
+from bootstrap import google as bootstrap
+from tests.bootstrap.stacks import staging_with
 from tests.conftest import ROOT
 from tests.engine import gke as gke_stack
 from tests.gpu_ci.cli.doctor.conftest import BUCKET, KEYS, KMS, PLANTED, STACK, Environment, fixes, statuses
-from tests.gpu_ci.cli.doctor.google_apis import SECRETS
+from tests.gpu_ci.cli.doctor.google_apis import APIS, SECRETS
 from tests.gpu_ci.program.test_program import run as run_program
 
 GOOGLE = [
-    "project", "apis", "permissions", "service agent", "policies", "machines", "quotas", "images", "networks",
-    "secrets", "leftovers",
+    "project", "quota project", "apis", "permissions", "service agent", "policies", "machines", "quotas", "images",
+    "networks", "secrets", "leftovers",
 ]  # fmt: skip
 STEPS = [
     *(f"google/{name}" for name in GOOGLE),
@@ -84,10 +86,13 @@ def installation(number: int, **values: Any) -> Break:
 RUNNERS = "organization_self_hosted_runners"
 POLICY = "compute.disableGuestAttributesAccess"
 LOCATIONS = [{"values": {"allowedValues": ["in:europe-locations"]}}]
-NOT_DISABLED = set(google.APIS) | {"orgpolicy.googleapis.com", "storage.googleapis.com", "cloudkms.googleapis.com"}
 BROKEN: list[tuple[str, Break, str, str, list[str]]] = [
-    ("an API is disabled", change("cloud", apis=NOT_DISABLED - {"iam.googleapis.com"}), "google/apis", "fail",
+    ("an API is disabled", change("cloud", apis=APIS - {"iam.googleapis.com"}), "google/apis", "fail",
      ["gcloud services enable iam.googleapis.com --project acme-ci"]),
+    ("the user's credentials have no quota project", change("environment", quota_project=""), "google/quota project",
+     "fail", ["gcloud auth application-default set-quota-project acme-ci"]),
+    ("the quota project is another one", change("environment", quota_project="acme-ci-prod"), "google/quota project",
+     "unknown", ["gcloud auth application-default set-quota-project acme-ci"]),
     ("a permission is missing",
      change("cloud", permissions=set(google_permissions.deployer()) - {"compute.instances.create"}),
      "google/permissions", "fail",
@@ -438,7 +443,20 @@ def test_a_field_of_an_image_pipeline_adds_the_apis_that_it_needs(
     file = tmp_path / "Pulumi.dev.yaml"
     file.write_text(json.dumps({"config": {"gcp:project": "example-ci", "gpu-ci:images": {"runner": pipeline}}}))
     target = google.target(read(file), lambda: pytest.fail("asks nothing"))
-    assert set(target.apis) - set(google.APIS) - set(google.BUILD_APIS) == apis
+    builds = ("artifactregistry", "cloudbuild", "cloudresourcemanager", "iam", "logging", "secretmanager")
+    assert set(target.apis) == {f"{name}.googleapis.com" for name in builds} | apis
+
+
+def test_the_apis_of_a_stack_are_among_those_that_bootstrap_enables(tmp_path: Path) -> None:
+    enabled = {f"{name}.googleapis.com" for name in bootstrap.APIS}
+    config = staging_with("networks", "triggers", "alerts", "signed images")
+    config["gpu-ci:pools"]["l4-gke"]["imageStreaming"] = True
+    file = tmp_path / "Pulumi.dev.yaml"
+    file.write_text(json.dumps({"config": config}))
+    used = set(google.target(read(file), lambda: pytest.fail("asks nothing")).apis)
+    assert used <= enabled
+    # Two of these are for jobs on GitHub, and serviceusage enables the others.
+    assert enabled - used == {f"{name}.googleapis.com" for name in ("iamcredentials", "serviceusage", "sts")}
 
 
 @pytest.mark.parametrize(
@@ -499,3 +517,21 @@ def test_it_asks_with_the_credentials_that_the_gate_has(monkeypatch: pytest.Monk
     with pytest.raises(NotAskedError, match=r"^GOOGLE_CREDENTIALS: does not contain credentials") as caught:
         google_api.connect()
     assert "hush" not in str(caught.value)
+
+
+USER = {"type": "authorized_user", "client_id": "c", "client_secret": "s", "refresh_token": "r"}
+
+
+@pytest.mark.parametrize(
+    ("login", "found"), [(USER, ""), ({**USER, "quota_project_id": "acme-ci"}, "acme-ci"), (None, None)]
+)
+def test_only_credentials_of_a_user_have_a_quota_project(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, login: dict[str, str] | None, found: str | None
+) -> None:
+    monkeypatch.delenv("GOOGLE_CLOUD_QUOTA_PROJECT", raising=False)
+    if login is None:
+        monkeypatch.setenv("GOOGLE_OAUTH_ACCESS_TOKEN", "token")
+    else:
+        (tmp_path / "login.json").write_text(json.dumps(login))
+        monkeypatch.setenv("GOOGLE_APPLICATION_CREDENTIALS", str(tmp_path / "login.json"))
+    assert google_api.quota_project() == found

@@ -94,6 +94,11 @@ def test_an_opportunistic_update_of_a_group_is_reported_to_interrupt_no_job() ->
     assert found(GROUP, UPDATE, group("a", "OPPORTUNISTIC"), group("a", "OPPORTUNISTIC")) == []
 
 
+@pytest.mark.parametrize("operation", [DELETE, REPLACE])
+def test_a_group_of_size_0_has_no_machine_to_interrupt(operation: Operation) -> None:
+    assert found(GROUP, operation, group("a", "OPPORTUNISTIC", 0), group("b", "OPPORTUNISTIC", 0)) == []
+
+
 def test_a_group_that_shrinks_picks_machines_that_may_be_busy() -> None:
     before = group("a", "OPPORTUNISTIC")
     assert texts(found(GROUP, UPDATE, before, {**before, "targetSize": 2})) == [

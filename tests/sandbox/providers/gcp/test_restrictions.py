@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 from pulumi_sandbox.providers.gcp import types
+from pulumi_sandbox.providers.gcp.kms import KEY_RING
 from pulumi_sandbox.providers.gcp.restrictions import Restrictions
 from pulumi_sandbox.providers.resource import Refused
 from pulumi_sandbox.providers.sandbox_file import SettingsError
@@ -49,6 +50,40 @@ def test_a_resource_of_a_service_that_is_not_enabled_is_refused_in_googles_words
         raised.value
     )
     google.make(types.NETWORK, "two", {})
+
+
+def test_an_api_is_disabled_until_a_stack_enables_it_in_the_project(restricted: Callable[[str], Api]) -> None:
+    google = restricted("disabledServices: [all]").google
+    made = {types.NETWORK: {}, types.BUCKET: {"location": "US", "name": "b"}, KEY_RING: {"location": "us", "name": "k"}}
+    google.make("gcp:projects/service:Service", "elsewhere", {"project": "p", "service": "storage.googleapis.com"})
+    for token, inputs in made.items():
+        with pytest.raises(Refused) as raised:
+            google.make(token, "early", inputs)
+        assert "has not been used in project 123456789012 before or it is disabled." in str(raised.value)
+    for name in ("compute", "storage", "cloudkms"):
+        service = f"{name}.googleapis.com"
+        google.make("gcp:projects/service:Service", name, {"project": PROJECT, "service": service})
+    for token, inputs in made.items():
+        google.make(token, "late", inputs)
+
+
+@pytest.mark.parametrize(
+    ("token", "location", "error"),
+    [
+        (KEY_RING, "eu", "Error 404: The request concerns location 'eu'"),
+        (KEY_RING, "europe", ""),
+        (KEY_RING, "us-central1", ""),
+        (types.BUCKET, "europe", "Error 400: The specified location constraint is not valid."),
+        (types.BUCKET, "EU", ""),
+    ],
+)
+def test_a_service_has_locations_of_its_own(google: Google, token: str, location: str, error: str) -> None:
+    if not error:
+        google.make(token, "one", {"name": "one", "location": location})
+        return
+    with pytest.raises(Refused) as raised:
+        google.make(token, "one", {"name": "one", "location": location})
+    assert error in str(raised.value)
 
 
 def test_the_compute_api_answers_that_it_is_not_enabled(restricted: Callable[[str], Api]) -> None:

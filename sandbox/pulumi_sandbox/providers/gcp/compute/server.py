@@ -137,12 +137,18 @@ class ComputeApi:
         ]
 
     def answer(
-        self, method: str, path: str, query: dict[str, list[str]], body: Json, account: str | None = None
+        self,
+        method: str,
+        path: str,
+        query: dict[str, list[str]],
+        body: Json,
+        account: str | None = None,
+        quota_project: str = "",
     ) -> Json:
         url_parts = API.fullmatch(path)
         if url_parts is None:
             raise errors.GoogleError(404, "notFound", f"The requested URL {path} was not found on this server.")
-        for refusal in self.instances.restrictions.document(COMPUTE):
+        for refusal in self.instances.restrictions.document(COMPUTE, quota_project or url_parts["project"]):
             raise refusal
         rest = url_parts["rest"] or ""
         for refusal in known_requests.refusals(method, rest, query):
@@ -360,7 +366,8 @@ def answer_http(api: ComputeApi, project: str, handler: BaseHTTPRequestHandler) 
             document = json.loads(body or b"{}")
         except ValueError:
             raise errors.GoogleError(400, "parseError", "Invalid JSON payload received.") from None
-        return as_json(200, api.answer(handler.command, url.path, query, document, account_of(token)))
+        charged = handler.headers.get("X-Goog-User-Project", "")
+        return as_json(200, api.answer(handler.command, url.path, query, document, account_of(token), charged))
     except errors.GoogleError as error:
         return as_json(error.status, error.body())
     except Exception as error:  # a server returns 500 and keeps running
