@@ -211,6 +211,24 @@ def test_the_quotas_are_printed_by_region_and_metric(ask: Ask, stack: Stack) -> 
     assert answer.out.splitlines()[-1] == "3 limits are unknown; hint: set gpu-ci:quotas, or run gpu-ci doctor"
 
 
+@pytest.mark.parametrize(("limit", "code", "text"), [(0, 1, "may be less"), (1, 0, "may be less"), (5, 0, "unknown")])
+def test_the_quotas_of_the_regions_of_a_ladder_are_printed_too(
+    ask: Ask, stack: Stack, limit: int, code: int, text: str
+) -> None:
+    here = f"gpu-ci:quotas:\n    us-east1: {{PREEMPTIBLE_NVIDIA_L4_GPUS: {limit}}}\n  gpu-ci:pools:"
+    name = stack(("gpu-ci:pools:", here), ("      max: 4\n", "      max: 4\n      ladder: [{region: us-east1}]\n"))
+    answer = ask("quota", name)
+    assert (answer.code, text in answer.out) == (code, True)
+    assert ["us-east1", "PREEMPTIBLE_NVIDIA_L4_GPUS", "5 GPU", f"{limit}", "l4 5"] in answer.rows
+
+
+def test_a_limit_without_room_for_a_check_is_no_failure(ask: Ask, stack: Stack) -> None:
+    quotas = "gpu-ci:quotas:\n    us-central1: {PREEMPTIBLE_NVIDIA_L4_GPUS: 4}\n  gpu-ci:pools:"
+    for command in ("check", "quota"):
+        answer = ask(command, stack(("gpu-ci:pools:", quotas)))
+        assert (answer.code, "check of a template" in answer.out) == (0, True)
+
+
 def test_a_pool_without_gpus_costs_nothing_at_rest_and_needs_no_known_quota(ask: Ask, stack: Stack) -> None:
     builds = "    builds: {kind: cloud-build, region: europe-west4, machineType: e2-standard-8}"
     name = stack(("gpu-ci:pools:", f"gpu-ci:pools:\n{builds}"))
