@@ -73,6 +73,7 @@ CONSTRAINTS = {
 SHIELDED = "compute.requireShieldedVm"
 
 _IMAGE = re.compile(r"projects/(?P<project>[^/]+)/global/images/(?P<family>family/)?(?P<name>[^/]+)$")
+_IMAGE_FIELDS = ("name", "status", "deprecated", "creationTimestamp", "diskSizeGb")
 _SUBNETWORK = re.compile(r"projects/(?P<project>[^/]+)/regions/(?P<region>[^/]+)/subnetworks/(?P<name>[^/]+)$")
 _REGION = re.compile(r"[a-z]+-[a-z]+\d+")
 # A long list of permissions is sent in several requests, because Google may refuse a request that is too long.
@@ -363,6 +364,10 @@ def images_exist(project: Project) -> Finding:
         if answer.get("status") != "READY" or state in ("OBSOLETE", "DELETED"):
             problems.append(f"{image} is {state or answer.get('status') or 'missing'}")
             fix.append(f"gcloud compute images list --no-standard-images --project {match['project']}  # for `image`")
+        size_gib = int(answer.get("diskSizeGb", 0))
+        if small := [name for name, disk_gib in users.items() if disk_gib < size_gib]:
+            problems.append(f"{image} has {size_gib} GiB, and the disk of {', '.join(small)} is smaller")
+            fix.append(f"# write diskGib: {size_gib} or more in {', '.join(small)}")
     return problems_or_pass(problems, "every image of the pools is ready", details, fix=fix)
 
 
@@ -463,7 +468,7 @@ def _image(project: Project, match: re.Match[str]) -> dict[str, Any]:
         return api.images().get(project=match["project"], image=match["name"])
 
     answer = find(project.call, "compute", "v1", request) or {"name": match["name"]}
-    return {key: answer[key] for key in ("name", "status", "deprecated", "creationTimestamp") if key in answer}
+    return {key: answer[key] for key in _IMAGE_FIELDS if key in answer}
 
 
 def _subnetwork_problems(project: Project, match: re.Match[str], details: list[Any], fix: list[str]) -> list[str]:
@@ -500,7 +505,7 @@ STEPS: tuple[Step[Project], ...] = (
     Step("policies", "no organization policy stops a pool", policies_allow),
     Step("machines", "every zone offers the machine type and its GPU", machines_offered),
     Step("quotas", "the limits allow `max` VMs and one more", quotas_suffice),
-    Step("images", "the image is READY, not deprecated", images_exist),
+    Step("images", "the image is READY, not deprecated, and fits on the disk", images_exist),
     Step("networks", "the subnetwork has Private Google Access, and its region a Cloud NAT", networks_reach_internet),
     Step("secrets", "the newest version is ENABLED", secrets_exist),
     Step("leftovers", "no VM of an interrupted smoke check exists", no_leftovers),
