@@ -41,6 +41,31 @@ def test_a_providers_secret_in_plain_text_is_a_mistake_and_is_not_shown(ask: Ask
     assert ask("check", name).out.splitlines()[-1] == "Pulumi.dev.yaml: not checked here: aws:secretKey"
 
 
+@pytest.mark.parametrize("given", ["acme-ci", "{value: acme-ci}"])
+def test_values_of_the_project_count_unless_the_stack_has_its_own(ask: Ask, stack: Stack, given: str) -> None:
+    name = stack(("  gcp:project: acme-ci\n", "  gpu-ci:site: {networks: {us-central1: {ipRange: 10.10.0.0/20}}}\n"))
+    assert [each["path"] for each in ask("check", name, "--json").json[0]["problems"]] == ["gcp:project"]
+    project = Path("Pulumi.yaml")
+    project.write_text(
+        f"name: pools\nruntime: python\nconfig: {{gcp:project: {given}, size: 3, x: {{type: string}}}}\n"
+    )
+    [found] = ask("check", name, "--json").json
+    assert (found["problems"], found["unchecked"]) == ([], ["pools:size"])
+    project.write_text("name: pools\nconfig: {gcp:project: A}\n")
+    assert ask("check", name).code == 1
+    assert ask("check", stack()).code == 0
+    project.write_text("config: [\n")
+    assert "Pulumi.yaml:2" in ask("check", name).err
+
+
+@pytest.mark.parametrize("given", ["[acme/gcp-dev]", "{imports: [acme/gcp-dev]}"])
+def test_values_that_an_environment_may_have_are_not_missing(ask: Ask, stack: Stack, given: str) -> None:
+    site = "  gpu-ci:site: {networks: {us-central1: {ipRange: 10.10.0.0/20}}}\n"
+    name = stack(("  gcp:project: acme-ci\n", site), ("config:", f"environment: {given}\nconfig:"))
+    [found] = ask("check", name, "--json").json
+    assert (found["problems"], found["unchecked"]) == ([], ["environment acme/gcp-dev"])
+
+
 @pytest.mark.parametrize(
     ("labels", "scale_set", "noted"),
     [
