@@ -99,6 +99,39 @@ def test_jobs_that_match_the_runners_of_two_pools_are_noted(
     assert [line[: len(note)] for line, note in zip(found, noted, strict=True)] == noted
 
 
+SITE = """\
+  gpu-ci:site:
+    networks: {us-central1: {ipRange: 10.10.0.0/20}}
+    github: {owner: acme, plan: team, managerApp: {id: 3, installationId: 13, privateKey: projects/acme-ci/secrets/k}}
+  gpu-ci:github: {runnerGroup: {repositories: [kernels, web]}}
+  gpu-ci:pools:
+"""
+
+
+@pytest.mark.parametrize(
+    ("change", "noted"),
+    [
+        (("owner: acme,", "owner: acme,"), ["acme/kernels, acme/web for gpu, l4, self-hosted"]),
+        (("[kernels, web]", "[web, docs]"), ["acme/web for gpu, l4, self-hosted"]),
+        (("[kernels, web]", "[docs]"), []),
+        (("owner: acme,", "owner: other,"), []),
+        (("max: 4", "max: 4\n      runnerLabels: [gpu, l4-prod]"), []),
+        (("max: 4", "max: 4\n      runnerLabels: [self-hosted, L4, gpu, prod]"), ["acme/kernels, acme/web for gpu"]),
+        (("config:", "config: ["), []),
+    ],
+)
+def test_jobs_that_match_the_runners_of_another_stack_are_noted(
+    ask: Ask, stack: Stack, change: tuple[str, str], noted: list[str]
+) -> None:
+    own = ("  gpu-ci:pools:\n", SITE)
+    stack(own, change, name="Pulumi.prod.yaml")
+    [found] = ask("check", stack(own), "--json").json
+    notes = [note for note in found["notes"] if "Pulumi.prod.yaml" in note]
+    assert len(notes) == len(noted)
+    for note, text in zip(notes, noted, strict=True):
+        assert note.startswith(f"gpu-ci:pools.l4: jobs of {text}")
+
+
 def test_every_mistake_is_in_the_house_form_and_ends_with_1(ask: Ask, stack: Stack) -> None:
     name = stack(("g2-standard-8", "g2-standard-9"), ("max: 4", "max: 4\n      colour: red"))
     answer = ask("check", name)
