@@ -101,6 +101,7 @@ def _google(row: Json) -> Machine:
         zones=zones,
         zoneless_regions=zoneless,
         unlisted_regions=unlisted(row["place"]),
+        undated_zones=undated_zones(row["place"]),
         custom_memory_gib=(custom[0], custom[1]) if custom else None,
         notes=tuple(row.get("notes", ())),
         **google_family(shared) | ({"gpudirect": row["gpudirect"]} if "gpudirect" in row else {}),
@@ -166,18 +167,31 @@ def zones_and_regions(key: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
 
     There are three sources: Google's list of zones, Google's newer list of regions, and an undated copy of an answer of
     the API. A region of the list of zones is dropped if the newer list of regions does not have it. A region that only
-    the copy has is kept, because the region may be open to some projects.
+    the copy has is kept, because the region may be open to some projects. A zone that the API refused is dropped.
     """
     found: dict[str, set[str]] = {}
     listed_regions: set[str] = set()
+    refused: set[str] = set()
     for row in rows("gcp_zones"):
         if row["place"] == key:
-            zones = row.get("zones", {}).items()
-            found[row["source"]] = {f"{region}-{letter}" for region, letters in zones for letter in letters.split()}
+            found[row["source"]] = _names(row.get("zones", {}))
+            refused |= _names(row.get("refused", {}))
             listed_regions |= set(row.get("regions", ()))
     gone = {region_of(zone) for zone in found["gdoc_zones"]} - listed_regions
-    zones = tuple(sorted(zone for zone in set().union(*found.values()) if region_of(zone) not in gone))
+    zones = tuple(sorted(zone for zone in set().union(*found.values()) - refused if region_of(zone) not in gone))
     return zones, tuple(sorted(listed_regions - {region_of(zone) for zone in zones}))
+
+
+def _names(letters_by_region: Mapping[str, str]) -> set[str]:
+    return {f"{region}-{letter}" for region, letters in letters_by_region.items() for letter in letters.split()}
+
+
+@cache
+def undated_zones(key: str) -> tuple[str, ...]:
+    """Return the zones of a place that only an undated source names."""
+    dated = [row for row in rows("gcp_zones") if row["place"] == key and sources()[row["source"]].date]
+    known = set().union(*(_names(row.get("zones", {})) for row in dated))
+    return tuple(zone for zone in zones_and_regions(key)[0] if zone not in known)
 
 
 @cache

@@ -143,6 +143,8 @@ class Machine(Row):
 
     They may be open to some projects only.
     """
+    undated_zones: tuple[str, ...] = ()
+    """Those of `zones` that only an undated copy of the API names, and not the cloud's own page."""
     ami_types: tuple[str, ...] = ()
     quota: Mapping[str, tuple[str, ...]] = field(default_factory=dict, compare=False)
     """Quota metrics by market; several if sources disagree."""

@@ -104,6 +104,7 @@ def attached(machine_type: str, accelerator: str, count: int = 1) -> Machine:
         zones=tuple(zone for zone in zones if zone not in small),
         zoneless_regions=zoneless,
         unlisted_regions=data_files.unlisted(row["place"]),
+        undated_zones=data_files.undated_zones(row["place"]),
         **data_files.google_family(shared),
         **sources,
     )

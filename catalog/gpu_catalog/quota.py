@@ -80,6 +80,8 @@ class Finding:
     """The limit; None if it is unknown."""
     certain: bool = True
     """False if the machines may use another quota. The finding is then a warning, not an error."""
+    only_for_checks: bool = False
+    """True if the limit suffices for all machines, but not for the machine of a check at the same time."""
 
     @property
     def is_short(self) -> bool:
@@ -87,7 +89,11 @@ class Finding:
 
     @property
     def text(self) -> str:
-        return "is less than the pools need" if self.is_short else "is unknown"
+        if not self.is_short:
+            return "is unknown"
+        if self.only_for_checks:
+            return "is too small for the check of a template while all machines of the pools run"
+        return f"{'is' if self.certain else 'may be'} less than the pools need"
 
     @property
     def got(self) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from .pods import CHARTS, chart, containers
+from .pods import CHARTS, SCALE_SET_CHART, chart, containers
 from .properties import at, boolean, document, texts
 from .rule import Resource, Rule, RuleContext
 from .tokens import decoded
@@ -36,6 +36,12 @@ def persistent_runners(resource: Resource, _context: RuleContext) -> Iterator[st
     switch = OLD_KINDS.get(resource.type)
     if switch and boolean(at(resource.props, *switch)) is False:
         yield f"{'.'.join(switch)} is off"
+
+
+def job_pods(resource: Resource, _context: RuleContext) -> Iterator[str]:
+    mode = at(resource.props, "values", "containerMode", "type")
+    if chart(resource) == SCALE_SET_CHART and mode in ("kubernetes", "kubernetes-novolume"):
+        yield f"values.containerMode.type is {mode}"
 
 
 def versions(resource: Resource) -> dict[str, str]:
@@ -87,6 +93,20 @@ RULES = (
         "gha-runner-scale-set.",
         sources=("https://docs.github.com/en/actions/reference/security/secure-use#hardening-for-self-hosted-runners",),
         check=persistent_runners,
+    ),
+    Rule(
+        name="no-job-pods",
+        title="Jobs on Kubernetes run in the runner's own pod.",
+        why="In the container modes kubernetes and kubernetes-novolume, a runner's account may create pods and read "
+        "Secrets. A job that gets the runner's token can read the key of the GitHub App, and register runners for the "
+        "whole organization. The rule is advisory, because a team may trust all its workflows.",
+        fix="Use an image with the runner and the tools of the job, without a container mode.",
+        sources=(
+            "https://github.com/actions/actions-runner-controller/blob/master/charts/gha-runner-scale-set/templates/kube_mode_role.yaml",
+            "https://kubernetes.io/docs/concepts/security/rbac-good-practices/#workload-creation",
+        ),
+        check=job_pods,
+        level="advisory",
     ),
     Rule(
         name="runner-accepted",

@@ -77,6 +77,17 @@ def test_a_zone_that_only_the_api_names_counts() -> None:
     assert catalog.zones(machine, "australia-southeast1") == ("australia-southeast1-b", "australia-southeast1-c")
 
 
+def test_a_zone_that_only_the_undated_copy_names_is_marked() -> None:
+    undated = {
+        catalog.machine("a3-highgpu-1g").machine_type: catalog.machine("a3-highgpu-1g").undated_zones,
+        "t4": catalog.attached("n1-standard-4", "nvidia-tesla-t4").undated_zones,
+        "g4": catalog.machine("g4-standard-48").undated_zones,  # us-west1-a: an answer of the API of 2026
+    }
+    assert "us-central1-b" in undated["a3-highgpu-1g"]
+    assert "us-central1-a" not in undated["a3-highgpu-1g"]
+    assert (undated["t4"], undated["g4"]) == (("southamerica-east1-b",), ())
+
+
 def test_aws_names_regions_and_no_zones() -> None:
     machine = catalog.machine("g7.2xlarge")
     europe, america = ("eu-central-1", "eu-north-1", "eu-south-2"), ("us-east-1", "us-east-2", "us-west-2")

@@ -62,7 +62,7 @@ def test_a_violation_fails_the_preview_and_an_exemption_lets_the_up_through(
     preview = ("preview", "--stack", "dev", "--policy-pack", PACK, "--policy-pack-config")
     chosen = config(tmp_path, own_keys={"required": True})
     failed, found, asked = logged(unrelated, *preview, chosen, ok=False)
-    assert (failed.code, found, asked) == (1, [WITHOUT_KEY], "ran gpu-ci 0.1.0 (13 rules)")
+    assert (failed.code, found, asked) == (1, [WITHOUT_KEY], "ran gpu-ci 0.1.0 (14 rules)")
 
     chosen = config(tmp_path, own_keys={"required": True, "exempt": [EXEMPT]})
     _, found, _ = logged(unrelated, *UP, "--policy-pack-config", chosen)

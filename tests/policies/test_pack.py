@@ -82,7 +82,7 @@ def test_the_engine_gets_every_rule_with_its_level_and_its_settings(
     assert [(each.name, each.description, each.remediation_steps) for each in info.policies] == [
         (rule.name, rule.title, rule.fix) for rule in RULES
     ]
-    assert [each.name for each in info.policies if each.enforcementLevel == ADVISORY] == ["runner-fresh"]
+    assert [each.name for each in info.policies if each.enforcementLevel == ADVISORY] == ["no-job-pods", "runner-fresh"]
     assert {each.enforcementLevel for each in info.policies} == {MANDATORY, ADVISORY}
     schemas = {each.name: set(each.configSchema.properties) for each in info.policies}
     assert schemas["no-public-ip"] == {"exempt"}

@@ -1,4 +1,4 @@
-"""ephemeral-runners, runner-accepted and runner-fresh."""
+"""ephemeral-runners, no-job-pods, runner-accepted and runner-fresh."""
 
 from __future__ import annotations
 
@@ -50,6 +50,15 @@ def test_the_controller_of_before_scale_sets_is_refused_and_a_scale_set_is_not()
     ]
     assert found("ephemeral-runners", RELEASE, scale_set(image="x")) == []
     assert found("ephemeral-runners", RELEASE, {"chart": UNKNOWN}) == []
+
+
+@pytest.mark.parametrize("mode", ["kubernetes", "kubernetes-novolume"])
+def test_runners_that_create_the_pods_of_jobs_are_reported(mode: str) -> None:
+    values = {"containerMode": {"type": mode}}
+    release = {**scale_set(image="x"), "values": values}
+    assert found("no-job-pods", RELEASE, release) == [f"values.containerMode.type is {mode}"]
+    assert found("no-job-pods", RELEASE, {"chart": "other", "values": values}) == []
+    assert found("no-job-pods", RELEASE, {**release, "values": {"containerMode": {"type": "dind"}}}) == []
 
 
 @pytest.mark.parametrize(("ephemeral", "violations"), [(False, ["spec.template.spec.ephemeral is off"]), (True, [])])

@@ -28,7 +28,9 @@ def command(files: tuple[str, ...], as_json: bool) -> None:
 
     Limits come from gpu-ci:quotas of the stack file. `gpu-ci doctor` reads the limits of the account instead.
 
-    The exit code is 1 if a limit is too small.
+    A limit that lacks only the machine of the smoke check is a warning: run `pulumi up` while fewer jobs run.
+
+    The exit code is 1 if a limit is too small, or if a region of a ladder has a limit of 0.
 
     \b
     Examples:
@@ -48,19 +50,22 @@ class Compared:
 
     @property
     def is_short(self) -> bool:
-        """True if a limit is certainly too small."""
-        return any(finding.is_short and finding.certain for finding in self.findings)
+        """True if a limit is certainly too small, or is 0."""
+        return any(each.given is not None and (each.certain or each.given.limit == 0) for each in self.findings)
 
 
 def compared(file: StackFile) -> tuple[StackFile, Compared]:
     """Compare the needs of a file's pools with the limits in the file."""
     file.refuse_mistakes()
-    demands = quotas.demands(file.pools)
+    demands, ladders = quotas.demands(file.pools), quotas.ladder_demands(file.pools)
     in_file, wrong = quotas.check(file.value(quotas.QUOTAS), (), file.project)
     if wrong:
         raise problems_found(file, wrong)
     needed = quota.needs(demands)
-    return file, Compared(list(needed.values()), in_file.given, quota.compare(needed, in_file.given))
+    for demand in ladders:
+        needed = {**quota.needs([demand]), **needed}
+    found = quotas.findings(demands, in_file.given, ladders)
+    return file, Compared([needed[key] for key in sorted(needed)], in_file.given, found)
 
 
 def show(file: StackFile, compared: Compared) -> None:
@@ -74,8 +79,7 @@ def show(file: StackFile, compared: Compared) -> None:
     print_table(["region", "quota", "needed", "limit", "for"], rows, right="needed|limit")
     for finding in findings:
         if finding.is_short:
-            word = "is" if finding.certain else "may be"
-            click.echo(f"{finding.need.name} ({finding.need.region}): {word} {finding.text.removeprefix('is ')}")
+            click.echo(f"{finding.need.name} ({finding.need.region}): {finding.text}")
             click.echo(f"  got: {finding.got}\n  expected: {finding.expected}\n  hint: {finding.hint(file.project)}")
     if unknown := sum(not finding.is_short for finding in findings):
         are = "s are" if unknown > 1 else " is"

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import re
 from collections.abc import Callable, Hashable, Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -54,9 +55,18 @@ class StackFile:
         return value if isinstance(value, str) else ""
 
     @property
+    def environments(self) -> list[str]:
+        """The environments of Pulumi ESC. They may have any value that the file lacks, and no command reads them."""
+        given = self.others.get("environment")
+        names = given.get("imports", []) if isinstance(given, dict) else given
+        return [f"environment {each}" for each in names] if isinstance(names, list) else []
+
+    @property
     def unchecked(self) -> list[str]:
-        """The keys that this command does not check."""
-        return [*self.others, *(key for key in self.config if key != _PROJECT and not key.startswith("gpu-ci:"))]
+        """The keys and environments that this command does not check."""
+        others = [each for each in self.others if each != "environment" or not self.environments]
+        own = (key for key in self.config if key != _PROJECT and not key.startswith("gpu-ci:"))
+        return [*self.environments, *others, *own]
 
     def value(self, key: str) -> Any:
         """Return a value as the Pulumi program gets it: JSON text, as `pulumi config set` writes it, is decoded."""
@@ -226,14 +236,24 @@ def for_each_file(
         click.get_current_context().exit(code)
 
 
+def siblings(path: Path) -> list[StackFile]:
+    """Return the other stack files in the folder of a stack file, without those that cannot be read."""
+    found = []
+    for other in sorted(path.parent.glob("Pulumi.*.yaml")):
+        with contextlib.suppress(click.ClickException):
+            found += [read(other)] if other.name != path.name else []
+    return found
+
+
 def read(path: Path) -> StackFile:
-    """Read a stack file.
+    """Read a stack file, with the values that Pulumi.yaml gives for missing keys.
 
     Raises:
         InputError: The file is not a stack file or cannot be read.
         ProblemsFound: The YAML is invalid. The text has the line.
     """
-    return parse(path, _text(path))
+    file = parse(path, _text(path))
+    return replace(file, config={**_project_config(path.with_name("Pulumi.yaml")), **file.config})
 
 
 def parse(path: Path, text: str) -> StackFile:
@@ -251,6 +271,23 @@ def parse(path: Path, text: str) -> StackFile:
         )
     others = {key: value for key, value in document.items() if key != "config"}
     return StackFile(path, document["config"], others, lines_of(text))
+
+
+def _project_config(path: Path) -> dict[str, Any]:
+    """Return the values of Pulumi.yaml for keys that a stack file lacks, merged as by the engine.
+
+    A key without a namespace is one of the project. A map has the value under `value` or `default`
+    (pulumi/pulumi@v3.206.0: sdk/go/common/workspace/config.go, mergeConfig; project.go, RewriteShorthandConfigValues).
+    """
+    document = _document(path, _text(path)) if path.is_file() else None
+    if not isinstance(document, dict) or not isinstance(document.get("config"), dict):
+        return {}
+    found = {}
+    for key, given in document["config"].items():
+        value = given.get("default", given.get("value")) if isinstance(given, dict) else given
+        if value is not None:
+            found[key if ":" in key else f"{document.get('name')}:{key}"] = value
+    return found
 
 
 def _text(path: Path) -> str:

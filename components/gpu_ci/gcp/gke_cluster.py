@@ -7,6 +7,7 @@ loaded when a cluster is looked up, so the check of a stack file does not need i
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from ipaddress import ip_network
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
 import pulumi
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
 
 _PLUGIN = "gke-gcloud-auth-plugin"
 _INSTALL = f"install {_PLUGIN}: docs.cloud.google.com/kubernetes-engine/docs/how-to/cluster-access-for-kubectl"
+_DATAPLANE_V2 = "ADVANCED_DATAPATH"
 # With this flag, the plugin uses the credentials of Pulumi's Google provider, and needs no gcloud
 # (kubernetes/cloud-provider-gcp@0a5be104:cmd/gke-gcloud-auth-plugin/cred.go).
 _AS_PULUMI = "--use_application_default_credentials"
@@ -80,6 +82,7 @@ class GkeConnection(Connection):
             name=name, location=described.location, project=self._project
         ).apply(self._checked)
         self.kubeconfig = self._found.apply(self._kubeconfig)
+        self.cached_dns = self._found.apply(_cached_dns)
 
     def wiring(self, pools: Sequence[tuple[str, Any]]) -> dict[str, Any]:  # noqa: ARG002 - EKS uses it
         found = self._found
@@ -93,8 +96,7 @@ class GkeConnection(Connection):
 
     def _checked(self, found: gcp.container.GetClusterResult) -> gcp.container.GetClusterResult:
         """Return the cluster. Fail if it does not enforce network policies, although its entry says so."""
-        has_calico = any(each.enabled for each in found.network_policies or ())
-        if self._described.network_policies and found.datapath_provider != "ADVANCED_DATAPATH" and not has_calico:
+        if self._described.network_policies and not (found.datapath_provider == _DATAPLANE_V2 or _has_calico(found)):
             problem = Problem(
                 f"{self._path}.networkPolicies",
                 f"the cluster {self._name} enforces no network policies, so jobs could connect to private addresses",
@@ -119,6 +121,24 @@ class GkeConnection(Connection):
         program = {"command": _PLUGIN, "args": [_AS_PULUMI], "installHint": _INSTALL, "provideClusterInfo": True}
         authority = found.master_auths[0].cluster_ca_certificate
         return kubeconfig_with_program(name, f"https://{found.endpoint}", authority, program)
+
+
+def _has_calico(found: gcp.container.GetClusterResult) -> bool:
+    return any(each.enabled for each in found.network_policies or ())
+
+
+def _cached_dns(found: gcp.container.GetClusterResult) -> list[str]:
+    """Return the address of kube-dns, if NodeLocal DNSCache answers there and Calico enforces network policies.
+
+    The cache runs in the host network, so only its address can be allowed (projectcalico/calico#3795,
+    kubernetes/kubernetes#70555). With Dataplane V2, queries reach a pod of kube-system. GKE gives kube-dns the tenth
+    address of the range of Services, such as 34.118.224.10 (terraform-google-modules/
+    terraform-google-kubernetes-engine#1949).
+    """
+    has_cache = any(cache.enabled for addons in found.addons_configs or () for cache in addons.dns_cache_configs or ())
+    if found.datapath_provider == _DATAPLANE_V2 or not (has_cache and _has_calico(found)):
+        return []
+    return [str(ip_network(found.services_ipv4_cidr)[10])]
 
 
 def _has_workload_pool(configs: Sequence[gcp.container.outputs.GetClusterWorkloadIdentityConfigResult] | None) -> bool:

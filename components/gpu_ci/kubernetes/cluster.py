@@ -185,6 +185,8 @@ class Connection(ABC):
     """The kubeconfig, which gets credentials from a program and contains none."""
     providers: Sequence[pulumi.ProviderResource]
     """The providers for the cloud account of the cluster. Without any, the stack's own settings apply."""
+    cached_dns: pulumi.Input[Sequence[str]] = ()
+    """The addresses of the DNS Service at which NodeLocal DNSCache answers from the host network."""
 
     def create_shared(
         self,

@@ -5,7 +5,8 @@ from __future__ import annotations
 import base64
 import json
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 from ipaddress import IPv4Network, IPv6Network, ip_address, ip_network
 from typing import Annotated, Any, ClassVar, Literal
 
@@ -13,7 +14,7 @@ import pulumi
 import pulumi_kubernetes as kubernetes
 from pydantic import AfterValidator, Field
 
-from ..args import Args, Integer, SecretInput
+from ..args import Args, Input, Integer, SecretInput
 from ..component import Component
 from ..errors import invalid
 from . import gpu_nodes, kueue_labels
@@ -40,6 +41,10 @@ _RESERVED = [
     )
 ]
 _NOT_PUBLIC = [*_PRIVATE, *_RESERVED]
+# The default range of Services of a GKE cluster. Google owns it, and no public server has it
+# (docs.cloud.google.com/kubernetes-engine/docs/concepts/alias-ips; terraform-google-modules/
+# terraform-google-kubernetes-engine#1949).
+_GKE_SERVICES = ip_network("34.118.224.0/20")
 
 
 def _private_range(value: str) -> str:
@@ -88,7 +93,7 @@ def _dns_address(value: str) -> str:
         raise invalid("is not an IP address", "not-an-ip-address", hint="169.254.20.10") from None
     if not re.fullmatch(r"[0-9A-Fa-f:.]+", value):
         raise invalid("has a zone, which a NetworkPolicy does not support", "not-an-ip-address", hint="169.254.20.10")
-    if not any(address in other for other in (*_NOT_PUBLIC, *_CREDENTIALS)):
+    if not any(address in other for other in (*_NOT_PUBLIC, *_CREDENTIALS, _GKE_SERVICES)):
         raise invalid(
             "is a public address: queries to a public server could carry data out of the cluster",
             "public-dns",
@@ -98,6 +103,7 @@ def _dns_address(value: str) -> str:
 
 
 DnsAddress = Annotated[str, AfterValidator(_dns_address)]
+CachedDns = Annotated[str, Field(pattern=r"^[0-9A-Fa-f:.]+$"), AfterValidator(lambda value: str(ip_address(value)))]
 
 # The default address of NodeLocal DNSCache. It is on an interface of the node, so no pod selector can match it
 # (kubernetes.io/docs/tasks/administer-cluster/nodelocaldns; kubernetes/kubernetes#70555). This address gives no
@@ -110,14 +116,21 @@ def closed() -> dict[str, Any]:
     return {"podSelector": {}, "policyTypes": ["Ingress", "Egress"]}
 
 
-def to_dns(addresses: Iterable[str] = ()) -> dict[str, Any]:
+def to_dns(addresses: Iterable[str] = (), cached: Sequence[str] = ()) -> dict[str, Any]:
     """Return a policy that allows DNS queries to kube-system, to NodeLocal DNSCache and to these addresses.
 
-    Queries to other servers could carry data out of the cluster.
+    Queries to other servers could carry data out of the cluster. NodeLocal DNSCache also answers at the addresses
+    `cached` of the cluster's DNS Service. The kernel does not track these queries, so the answers of the cache count
+    as new traffic to the pod (kubernetes/kubernetes#98758).
     """
     servers = {"namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": "kube-system"}}}
-    ranges = dict.fromkeys([_NODE_LOCAL_DNS, *(str(ip_network(each)) for each in addresses)])
-    return _egress([servers, *({"ipBlock": {"cidr": each}} for each in ranges)], [("UDP", 53), ("TCP", 53)])
+    ranges = dict.fromkeys([_NODE_LOCAL_DNS, *(str(ip_network(each)) for each in (*addresses, *cached))])
+    policy = _egress([servers, *({"ipBlock": {"cidr": each}} for each in ranges)], [("UDP", 53), ("TCP", 53)])
+    if not cached:
+        return policy
+    caches = [_NODE_LOCAL_DNS, *(str(ip_network(each)) for each in cached)]
+    ingress = [{"from": [{"ipBlock": {"cidr": each}} for each in caches]}]
+    return {**policy, "policyTypes": ["Egress", "Ingress"], "ingress": ingress}
 
 
 def to_public_addresses(ports: list[int], private: list[str]) -> dict[str, Any]:
@@ -199,6 +212,12 @@ class GpuNamespaceArgs(Args):
         description="addresses to which pods may send DNS queries, in addition to kube-system and 169.254.20.10, such "
         "as 169.254.169.254 of Cloud DNS on GKE; only port 53 is open",
     )
+    cached_dns: Input[list[CachedDns]] = Field(
+        default=[],
+        examples=[["34.118.224.10"]],
+        description="addresses of the cluster's DNS Service at which NodeLocal DNSCache answers from the host network, "
+        "as on GKE with Calico; queries to them and answers from them are allowed",
+    )
     image_pull_secrets: Annotated[list[ImagePullSecret], EachNameOnce] = Field(
         default=[], description="logins of registries with private images; each becomes a Secret that runners can use"
     )
@@ -222,7 +241,7 @@ class GpuNamespace(Component):
     enabled. The component cannot limit traffic to GitHub, because a NetworkPolicy supports addresses but no host
     names. All public addresses are therefore open on egressPorts. Private ranges are closed. 169.254.0.0/16 and
     fd00:ec2::/32 are closed, too, because machines and pods get their cloud credentials there. Port 53 of 169.254.20.10
-    (NodeLocal DNSCache) and of dnsAddresses is open.
+    (NodeLocal DNSCache), of dnsAddresses and of cachedDns is open.
     Replaces on change of: everything, including every pod in the namespace, for namespace. Everything else is updated
     in place.
     """
@@ -263,7 +282,7 @@ class GpuNamespace(Component):
         ]
         policies: dict[str, Any] = {
             "deny": closed(),
-            "dns": to_dns(args.dns_addresses),
+            "dns": pulumi.Output.from_input(args.cached_dns).apply(partial(to_dns, args.dns_addresses)),
             "egress": to_public_addresses(args.egress_ports, args.private_ranges),
         }
         for role, spec in policies.items():

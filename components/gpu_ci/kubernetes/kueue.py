@@ -22,7 +22,7 @@ from ..args import Args, Integer
 from ..component import Component
 from ..errors import at_path, invalid, raise_problems
 from . import gpu_nodes
-from .kueue_labels import API_VERSION, NAMESPACE_SELECTOR, QueueName
+from .kueue_labels import API_VERSION, NAMESPACE_SELECTOR, WEBHOOK_PORT, QueueName
 from .name_types import Name, NamespaceName
 
 CHART = "oci://registry.k8s.io/kueue/charts/kueue"
@@ -245,7 +245,7 @@ def _configuration() -> Mapping[str, Any]:
         "kind": "Configuration",
         "health": {"healthProbeBindAddress": ":8081"},
         "metrics": {"bindAddress": ":8443"},
-        "webhook": {"port": 9443},
+        "webhook": {"port": WEBHOOK_PORT},
         "leaderElection": {"leaderElect": True, "resourceName": "c1f6bfd2.kueue.x-k8s.io"},
         "manageJobsWithoutQueueName": False,
         # Without the integration of Jobs, smoke checks are not suspended.

@@ -17,6 +17,9 @@ QUEUE = "kueue.x-k8s.io/queue-name"
 Source: kubernetes-sigs/kueue@8eab687: pkg/controller/constants/constants.go.
 """
 
+WEBHOOK_PORT = 9443
+"""The port of Kueue's pod to which the control plane sends the requests of its webhooks."""
+
 NAMESPACE = "gpu-ci-kueue"
 """The label of namespaces whose pods Kueue's webhook sees. In other namespaces, pods start even if Kueue is down."""
 NAMESPACE_SELECTOR = {"matchLabels": {NAMESPACE: "true"}}

@@ -112,6 +112,7 @@ def _cluster(name: str, described: Cluster, pools: Sequence[tuple[str, Any]], wi
             pod_security=_pod_security([args.runner for _, args in pools]),
             private_ranges=described.private_ranges,
             dns_addresses=list(described.DNS_ADDRESSES),
+            cached_dns=pulumi.Output.from_input(connection.cached_dns).apply(list),
             image_pull_secrets=_logins(name, described),
             # A LocalQueue that no pool of this stack names would be an open door to the quota of another team.
             queues=sorted({args.queue for _, args in pools if args.queue}),

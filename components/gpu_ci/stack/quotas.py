@@ -34,7 +34,7 @@ class Quotas:
         """A warning for each missing limit, and for each limit that may be too small."""
         unknown = [f"{finding.need.name} ({finding.need.region})" for finding in self.findings if not finding.is_short]
         short = [
-            f"{_path(finding.need)}: may be less than the pools need: got {finding.got}, expected {finding.expected}; "
+            f"{_path(finding.need)}: {finding.text}: got {finding.got}, expected {finding.expected}; "
             f"hint: {finding.hint()}"
             for finding in self.findings
             if finding.is_short and not finding.certain
@@ -60,13 +60,32 @@ def ladder_demands(pools: Iterable[tuple[str, Args]]) -> list[Demand]:
     return [demand for name, args in pools if isinstance(args, HasLadder) for demand in args.ladder_demands(name)]
 
 
+def findings(
+    demands: Iterable[Demand], given: Mapping[quota.Key, limits.Limit], ladders: Iterable[Demand] = ()
+) -> tuple[quota.Finding, ...]:
+    """Return the quotas that are too small or unknown.
+
+    Two kinds of findings are not certain, because the pools still work. The limit only lacks the machine of a check,
+    which then needs a time with fewer jobs. Or the limit is too small for a rung of a ladder, and the pool can use
+    other rungs.
+    """
+    needed = list(demands)
+    found = {(each.need.region, each.need.metric): each for each in quota.compare(quota.needs(needed), given)}
+    without_checks = quota.needs(replace(each, machines_of_a_check=0) for each in needed)
+    too_small = {(each.need.region, each.need.metric) for each in quota.compare(without_checks, given)}
+    for key in found.keys() - too_small:
+        found[key] = replace(found[key], certain=False, only_for_checks=True)
+    for demand in ladders:
+        # Rungs are compared separately, even if they use the same quota, because they never have all machines together.
+        for each in quota.compare(quota.needs([demand]), given):
+            found.setdefault((each.need.region, each.need.metric), replace(each, certain=False))
+    return tuple(found.values())
+
+
 def check(
     values: Any, demands: Iterable[Demand], project: str, ladders: Iterable[Demand] = ()
 ) -> tuple[Quotas, list[Problem]]:
-    """Return the limits, and every problem with them. A limit that is too small for the pools is a problem.
-
-    A limit that is too small for a rung of a ladder is only a warning, because the pool can use other rungs.
-    """
+    """Return the limits, and every problem with them. A limit that is certainly too small is a problem."""
     if values is None:
         return Quotas(), []
     given, mistakes = limits.from_mapping(values)
@@ -81,13 +100,7 @@ def check(
         )
         for mistake in mistakes
     ]
-    needed = quota.needs(demands)
-    findings = {(each.need.region, each.need.metric): each for each in quota.compare(needed, given)}
-    for demand in ladders:
-        # Rungs are compared separately, even if they use the same quota, because they never have all machines together.
-        for each in quota.compare(quota.needs([demand]), given):
-            findings.setdefault((each.need.region, each.need.metric), replace(each, certain=False))
-    found = Quotas(given, tuple(findings.values()))
+    found = Quotas(given, findings(demands, given, ladders))
     problems += [_problem(finding, project) for finding in found.findings if finding.is_short and finding.certain]
     return found, problems
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from ..args import Args
@@ -13,6 +13,8 @@ from .requirements import WHICH_APP
 
 MANAGER_APP, RUNNER_APP = "gpu-ci:site.github.managerApp", "gpu-ci:site.github.runnerApp"
 """The keys of the two GitHub Apps that can register the runners of machines. With both, managerApp registers them."""
+JOB_PODS = ("kubernetes", "kubernetes-novolume")
+"""The container modes in which a job runs in a pod that its runner creates."""
 GROUP = "gpu-ci:github.runnerGroup"
 """Without this key, no runners are registered, even if the stack file has one of the Apps."""
 
@@ -34,12 +36,25 @@ def stack_warnings(
     named, taken = list(pools), list(taken)
     return [
         *_idle_gpus(named),
+        *_undated_zones(named),
         *_root_with_app_key(named),
+        *_pods_with_app_key(named),
         *_missing_pull_secrets(named, clusters),
         *_overlapping_labels(named),
         *_unused_runner_settings(named, present),
         *_needs_manager(named, [key for key in (MANAGER_APP, GROUP) if key not in present]),
         *([] if any(each not in clusters for each in taken if each) else unused(clusters, set(taken))),
+    ]
+
+
+def _undated_zones(pools: Iterable[tuple[str, Any]]) -> list[str]:
+    """Warn about zones that Google's page does not list for the GPU."""
+    return [
+        f"{join(POOLS, name)}.zones: Google's page of GPU zones has no {args.machine.gpu.name} in {zone}, only an old "
+        "copy of an answer of Google's API has; hint: gpu-ci doctor asks Google"
+        for name, args in pools
+        for zone in getattr(args, "zones", None) or ()
+        if isinstance(zone, str) and zone in getattr(getattr(args, "machine", None), "undated_zones", ())
     ]
 
 
@@ -75,6 +90,15 @@ def _overlapping_labels(pools: Iterable[tuple[str, Any]]) -> list[str]:
     ]
 
 
+def overlapping(pools: Iterable[tuple[str, Any]], others: Sequence[tuple[str, Any]]) -> Iterator[tuple[str, str, str]]:
+    """Yield each pool whose jobs match the runners of another stack's pool, that pool, and the labels of the jobs."""
+    for name, args in pools:
+        own = _labels(name, args)
+        for other, other_args in others:
+            if own and own <= _labels(other, other_args):
+                yield name, other, ", ".join(sorted(own))
+
+
 def _labels(name: str, args: Any) -> frozenset[str]:
     """Return the labels of a pool's runners in lower case. A pool without runners has none."""
     if hasattr(args, "runner_labels_of"):
@@ -99,6 +123,22 @@ def _root_with_app_key(pools: Iterable[tuple[str, Any]]) -> list[str]:
         for name, args in pools
         if getattr(getattr(args, "github", None), "private_key", None)
         and getattr(args.runner, "docker", "") == "rootful"
+    ]
+
+
+def _pods_with_app_key(pools: Iterable[tuple[str, Any]]) -> list[str]:
+    """Warn about jobs that can create pods. A pod can mount every Secret of its namespace.
+
+    GitHub's container hooks also require the rights to read Secrets, and refuse each job without them
+    (actions/runner-container-hooks: packages/k8s/src/k8s/index.ts, requiredPermissions).
+    """
+    return [
+        f"{join(POOLS, name)}.runner.containerMode: a job that gets the token of its runner can read every Secret of "
+        "the namespace, also the key of the GitHub App, and run commands in the namespace's other runners; hint: "
+        "containerMode: {kind: none}, or trust every workflow that the runner group lets in "
+        "(docs/guides/kubernetes.md#jobs-in-pods-of-their-own)"
+        for name, args in pools
+        if getattr(getattr(getattr(args, "runner", None), "container_mode", None), "kind", "") in JOB_PODS
     ]
 
 

@@ -41,6 +41,31 @@ def test_a_providers_secret_in_plain_text_is_a_mistake_and_is_not_shown(ask: Ask
     assert ask("check", name).out.splitlines()[-1] == "Pulumi.dev.yaml: not checked here: aws:secretKey"
 
 
+@pytest.mark.parametrize("given", ["acme-ci", "{value: acme-ci}"])
+def test_values_of_the_project_count_unless_the_stack_has_its_own(ask: Ask, stack: Stack, given: str) -> None:
+    name = stack(("  gcp:project: acme-ci\n", "  gpu-ci:site: {networks: {us-central1: {ipRange: 10.10.0.0/20}}}\n"))
+    assert [each["path"] for each in ask("check", name, "--json").json[0]["problems"]] == ["gcp:project"]
+    project = Path("Pulumi.yaml")
+    project.write_text(
+        f"name: pools\nruntime: python\nconfig: {{gcp:project: {given}, size: 3, x: {{type: string}}}}\n"
+    )
+    [found] = ask("check", name, "--json").json
+    assert (found["problems"], found["unchecked"]) == ([], ["pools:size"])
+    project.write_text("name: pools\nconfig: {gcp:project: A}\n")
+    assert ask("check", name).code == 1
+    assert ask("check", stack()).code == 0
+    project.write_text("config: [\n")
+    assert "Pulumi.yaml:2" in ask("check", name).err
+
+
+@pytest.mark.parametrize("given", ["[acme/gcp-dev]", "{imports: [acme/gcp-dev]}"])
+def test_values_that_an_environment_may_have_are_not_missing(ask: Ask, stack: Stack, given: str) -> None:
+    site = "  gpu-ci:site: {networks: {us-central1: {ipRange: 10.10.0.0/20}}}\n"
+    name = stack(("  gcp:project: acme-ci\n", site), ("config:", f"environment: {given}\nconfig:"))
+    [found] = ask("check", name, "--json").json
+    assert (found["problems"], found["unchecked"]) == ([], ["environment acme/gcp-dev"])
+
+
 @pytest.mark.parametrize(
     ("labels", "scale_set", "noted"),
     [
@@ -72,6 +97,39 @@ def test_jobs_that_match_the_runners_of_two_pools_are_noted(
     out = ask("check", stack(("max: 4", more))).out
     found = [line.partition("gpu-ci:pools.")[2] for line in out.splitlines() if "also match" in line]
     assert [line[: len(note)] for line, note in zip(found, noted, strict=True)] == noted
+
+
+SITE = """\
+  gpu-ci:site:
+    networks: {us-central1: {ipRange: 10.10.0.0/20}}
+    github: {owner: acme, plan: team, managerApp: {id: 3, installationId: 13, privateKey: projects/acme-ci/secrets/k}}
+  gpu-ci:github: {runnerGroup: {repositories: [kernels, web]}}
+  gpu-ci:pools:
+"""
+
+
+@pytest.mark.parametrize(
+    ("change", "noted"),
+    [
+        (("owner: acme,", "owner: acme,"), ["acme/kernels, acme/web for gpu, l4, self-hosted"]),
+        (("[kernels, web]", "[web, docs]"), ["acme/web for gpu, l4, self-hosted"]),
+        (("[kernels, web]", "[docs]"), []),
+        (("owner: acme,", "owner: other,"), []),
+        (("max: 4", "max: 4\n      runnerLabels: [gpu, l4-prod]"), []),
+        (("max: 4", "max: 4\n      runnerLabels: [self-hosted, L4, gpu, prod]"), ["acme/kernels, acme/web for gpu"]),
+        (("config:", "config: ["), []),
+    ],
+)
+def test_jobs_that_match_the_runners_of_another_stack_are_noted(
+    ask: Ask, stack: Stack, change: tuple[str, str], noted: list[str]
+) -> None:
+    own = ("  gpu-ci:pools:\n", SITE)
+    stack(own, change, name="Pulumi.prod.yaml")
+    [found] = ask("check", stack(own), "--json").json
+    notes = [note for note in found["notes"] if "Pulumi.prod.yaml" in note]
+    assert len(notes) == len(noted)
+    for note, text in zip(notes, noted, strict=True):
+        assert note.startswith(f"gpu-ci:pools.l4: jobs of {text}")
 
 
 def test_every_mistake_is_in_the_house_form_and_ends_with_1(ask: Ask, stack: Stack) -> None:
@@ -209,6 +267,24 @@ def test_the_quotas_are_printed_by_region_and_metric(ask: Ask, stack: Stack) -> 
         ["us-central1", "SSD_TOTAL_GB", "500 GB", "unknown", "l4 500"],
     ]
     assert answer.out.splitlines()[-1] == "3 limits are unknown; hint: set gpu-ci:quotas, or run gpu-ci doctor"
+
+
+@pytest.mark.parametrize(("limit", "code", "text"), [(0, 1, "may be less"), (1, 0, "may be less"), (5, 0, "unknown")])
+def test_the_quotas_of_the_regions_of_a_ladder_are_printed_too(
+    ask: Ask, stack: Stack, limit: int, code: int, text: str
+) -> None:
+    here = f"gpu-ci:quotas:\n    us-east1: {{PREEMPTIBLE_NVIDIA_L4_GPUS: {limit}}}\n  gpu-ci:pools:"
+    name = stack(("gpu-ci:pools:", here), ("      max: 4\n", "      max: 4\n      ladder: [{region: us-east1}]\n"))
+    answer = ask("quota", name)
+    assert (answer.code, text in answer.out) == (code, True)
+    assert ["us-east1", "PREEMPTIBLE_NVIDIA_L4_GPUS", "5 GPU", f"{limit}", "l4 5"] in answer.rows
+
+
+def test_a_limit_without_room_for_a_check_is_no_failure(ask: Ask, stack: Stack) -> None:
+    quotas = "gpu-ci:quotas:\n    us-central1: {PREEMPTIBLE_NVIDIA_L4_GPUS: 4}\n  gpu-ci:pools:"
+    for command in ("check", "quota"):
+        answer = ask(command, stack(("gpu-ci:pools:", quotas)))
+        assert (answer.code, "check of a template" in answer.out) == (0, True)
 
 
 def test_a_pool_without_gpus_costs_nothing_at_rest_and_needs_no_known_quota(ask: Ask, stack: Stack) -> None:

@@ -49,6 +49,7 @@ CHANGES: list[tuple[type[Component], dict[str, Any], dict[str, str]]] = [
     (GpuNamespace, {"egress_ports": [443, 22]}, {"egress": UPDATE}),
     (GpuNamespace, {"private_ranges": ["10.1.0.0/16"]}, {"egress": UPDATE}),
     (GpuNamespace, {"dns_addresses": ["10.0.0.10"]}, {"dns": UPDATE}),
+    (GpuNamespace, {"cached_dns": ["34.118.224.10"]}, {"dns": UPDATE}),
     (GpuNamespace, {"image_pull_secrets": []}, {}),
     (GpuNamespace, {"queues": ["vision"]}, {"namespace": UPDATE}),
     (DevicePlugin, {"device_list_strategy": "envvar"}, RELEASED),

@@ -82,9 +82,9 @@ def test_nothing_comes_in_and_only_names_and_the_public_world_are_reached() -> N
 
 def test_other_dns_servers_answer_on_the_port_of_dns_alone() -> None:
     [plain] = policies()["dns"]["egress"]
-    more = ["169.254.169.254", "fd00:ec2::253", "169.254.20.10"]
+    more = ["169.254.169.254", "fd00:ec2::253", "169.254.20.10", "34.118.224.10"]
     [rule] = policies(dnsAddresses=more)["dns"]["egress"]
-    blocks = [{"ipBlock": {"cidr": each}} for each in ("169.254.169.254/32", "fd00:ec2::253/128")]
+    blocks = [{"ipBlock": {"cidr": each}} for each in ("169.254.169.254/32", "fd00:ec2::253/128", "34.118.224.10/32")]
     assert rule == {"to": [*plain["to"], *blocks], "ports": plain["ports"]}
     assert policies(dnsAddresses=more)["egress"] == policies()["egress"]
 

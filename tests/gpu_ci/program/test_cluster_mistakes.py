@@ -79,6 +79,15 @@ def test_a_pull_secret_that_the_stack_does_not_make_is_worth_a_word() -> None:
     assert stack_warnings.warnings(load(values), DAY) == []
 
 
+@pytest.mark.parametrize(
+    "mode", [{"kind": "kubernetes-novolume"}, {"kind": "kubernetes", "storageClass": "gp3", "workGib": 10}]
+)
+def test_runners_that_create_pods_are_said_to_give_jobs_the_apps_key(mode: dict[str, Any]) -> None:
+    runner = {"image": IMAGE, "containerMode": mode}
+    [warning] = stack_warnings.warnings(load(stack({"runner": runner, "smoke": {"image": IMAGE}})), DAY)
+    assert warning.startswith("gpu-ci:pools.a10g.runner.containerMode: a job that gets the token of its runner")
+
+
 def test_a_cluster_without_a_pool_is_worth_a_word() -> None:
     values = config() | {"gpu-ci:clusters": ON_CLUSTER["gpu-ci:clusters"]}
     assert stack_warnings.warnings(load(values), DAY) == [

@@ -104,6 +104,33 @@ def test_dns_queries_to_cloud_dns_and_to_the_cache_are_allowed_and_nothing_else_
     assert sorted(elsewhere) == ["0.0.0.0/0", "::/0"]
 
 
+CALICO = {"networkPolicies": [{"enabled": True, "provider": "CALICO"}], "servicesIpv4Cidr": "34.118.224.0/20"}
+CACHE = {"addonsConfigs": [{"dnsCacheConfigs": [{"enabled": True}]}]}
+
+
+@pytest.mark.parametrize(
+    ("found", "address"),
+    [
+        ({**WITHOUT_POLICIES, **CALICO, **CACHE}, "34.118.224.10"),
+        ({**WITHOUT_POLICIES, **CALICO, **CACHE, "servicesIpv4Cidr": "10.4.16.0/20"}, "10.4.16.10"),
+        ({**WITHOUT_POLICIES, **CALICO}, ""),
+        ({**WITHOUT_POLICIES, **CALICO, "addonsConfigs": [{"dnsCacheConfigs": [{"enabled": False}]}]}, ""),
+        (CACHE, ""),
+    ],
+)
+def test_with_calico_the_cache_of_the_node_answers_at_the_address_of_the_dns_service(
+    found: dict[str, Any], address: str
+) -> None:
+    rows = gke.deployed(gke.stack(), **found).of(":NetworkPolicy")
+    [spec] = [row.inputs["spec"] for row in rows if row.inputs["metadata"]["name"] == "dns"]
+    asked = [each["ipBlock"]["cidr"] for each in spec["egress"][0]["to"] if "ipBlock" in each]
+    assert asked == ["169.254.20.10/32", "169.254.169.254/32", *([f"{address}/32"] if address else [])]
+    # The kernel does not track these queries, so a pod must also accept the answers.
+    sources = [each["ipBlock"]["cidr"] for rule in spec.get("ingress", []) for each in rule["from"]]
+    assert sources == (["169.254.20.10/32", f"{address}/32"] if address else [])
+    assert spec["policyTypes"] == (["Egress", "Ingress"] if address else ["Egress"])
+
+
 def test_every_container_with_gpus_finds_the_libraries_of_the_driver() -> None:
     libraries = {"name": "LD_LIBRARY_PATH", "value": "/usr/local/nvidia/lib64"}
     smoke = deployed().one(":Job").inputs["spec"]["template"]["spec"]["containers"][0]

@@ -22,8 +22,19 @@ def test_limits_that_suffice_are_accepted_with_one_machine_beside_max() -> None:
 
 def test_a_pool_whose_name_is_the_beginning_of_one_with_a_mistake_still_counts() -> None:
     pools = {"l4": L4, "l4-b": L4 | {"max": 0}}
-    paths = [problem.path for problem in refused(quotas(pools, everywhere=4)).problems]
+    paths = [problem.path for problem in refused(quotas(pools, everywhere=3)).problems]
     assert paths == ["gpu-ci:pools.l4-b.max", "gpu-ci:quotas.global.GPUS_ALL_REGIONS"]
+
+
+def test_a_limit_that_lacks_only_the_machine_of_a_check_is_a_warning() -> None:
+    t4 = {**L4, "machineType": "n1-standard-4", "guestAccelerator": {"type": "nvidia-tesla-t4"}, "market": "standard", "max": 1}
+    here = {"NVIDIA_T4_GPUS": 1, "SSD_TOTAL_GB": 500}
+    found = load(config({"t4": t4}, **{"gpu-ci:quotas": {"us-central1": here, "global": {"GPUS_ALL_REGIONS": 1}}}))
+    short = {(each.need.metric, each.certain, each.only_for_checks) for each in found.quotas.findings}
+    assert short == {("NVIDIA_T4_GPUS", False, True), ("GPUS_ALL_REGIONS", False, True)}
+    assert "check of a template" in found.quotas.warnings[0]
+    paths = [each.path for each in refused(quotas({"t4": t4}, everywhere=0, NVIDIA_T4_GPUS=1)).problems]
+    assert paths == ["gpu-ci:quotas.global.GPUS_ALL_REGIONS"]
 
 
 def test_the_limits_of_the_shipped_stack_suffice_for_its_pools_and_name_every_quota() -> None:

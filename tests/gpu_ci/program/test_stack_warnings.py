@@ -41,6 +41,13 @@ def test_an_identity_that_only_the_provider_has_is_warned_of_once_its_variable_i
     assert stack_warnings.warnings(load(config(**given)), date(2026, 11, 21)) == []
 
 
+def test_a_zone_that_googles_page_lacks_is_a_warning() -> None:
+    h100 = {"kind": "gce-runners", "machineType": "a3-highgpu-1g", "market": "spot", "max": 1}
+    [warning] = told(date(2026, 8, 3), h100=h100 | {"zones": ["us-central1-a", "us-central1-b"]})
+    assert warning.startswith("gpu-ci:pools.h100.zones: Google's page of GPU zones has no H100")
+    assert "us-central1-b" in warning
+
+
 def test_an_image_out_of_support_is_reported_once_for_several_pools() -> None:
     pools = {name: L4 | {"image": OLD_IMAGE, "runnerLabels": [name]} for name in ("a", "b")}
     [warning] = told(date(2026, 11, 21), **pools)
@@ -57,12 +64,12 @@ def test_missing_limits_are_unknown() -> None:
 
 def test_a_shortage_no_vendors_text_confirms_is_a_warning() -> None:
     h100 = {"kind": "gce-runners", "machineType": "a3-highgpu-1g", "zones": ["us-central1-a"], "max": 1}
-    here = {"PREEMPTIBLE_NVIDIA_H100_GPUS": 2, "PREEMPTIBLE_LOCAL_SSD_GB": 750, "SSD_TOTAL_GB": 500}
+    here = {"PREEMPTIBLE_NVIDIA_H100_GPUS": 2, "PREEMPTIBLE_LOCAL_SSD_GB": 700, "SSD_TOTAL_GB": 500}
     quotas = {"us-central1": here, "global": {"GPUS_ALL_REGIONS": 2}}
     found = load(config({"h100": h100}, **{"gpu-ci:quotas": quotas}))
     [warning] = [text for text in stack_warnings.warnings(found, date(2026, 8, 3)) if "quotas" in text]
     assert warning.startswith(
-        "gpu-ci:quotas.us-central1.PREEMPTIBLE_LOCAL_SSD_GB: may be less than the pools need: got 750, "
+        "gpu-ci:quotas.us-central1.PREEMPTIBLE_LOCAL_SSD_GB: may be less than the pools need: got 700, "
         "expected 1500 GB or more (h100 1500); hint: "
     )
 

@@ -16,7 +16,7 @@ from gpu_ci.cli.catalog.listing import price_json, price_text, print_dates
 from gpu_ci.cli.output import print_json, print_table
 
 # The fields that are not in the table of facts: other tables show them, or they are about the row itself.
-_NOT_FACTS = {"sources", "uncertain", "quota", "notes", "zoneless_regions", "unlisted_regions"}
+_NOT_FACTS = {"sources", "uncertain", "quota", "notes", "zoneless_regions", "unlisted_regions", "undated_zones"}
 # The columns of the other tables: the heading, and the field of a row.
 _QUOTA = {"market": "market", "uses the quota": "metric", "one machine needs": "per_machine", "unit": "unit",
           "other names": "alternatives", "certain": "certain"}  # fmt: skip

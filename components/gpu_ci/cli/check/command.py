@@ -42,6 +42,9 @@ def command(targets: tuple[str, ...], as_json: bool, **choices: Any) -> None:
 
     For a machine type, such as g2-standard-8, the command checks that it works with the given options.
 
+    Values of Pulumi.yaml count as in the engine. Environments of Pulumi ESC are not read: a value that is missing
+    without them is no problem here.
+
     A file without gpu-ci:site and gpu-ci:github belongs to a program that sets the project and the networks in code.
     The command then does not require them in the file.
 

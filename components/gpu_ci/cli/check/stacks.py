@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
@@ -11,7 +11,7 @@ from gpu_catalog import Demand, solver, staleness
 
 from gpu_ci.cli import clock
 from gpu_ci.cli.output import first_and_count, print_table
-from gpu_ci.cli.stack_files import StackFile, for_each_file, report_of
+from gpu_ci.cli.stack_files import StackFile, for_each_file, report_of, siblings
 from gpu_ci.errors import Problem
 from gpu_ci.github import plans
 from gpu_ci.stack import checks, prerequisites, provider_secrets, quotas
@@ -19,7 +19,7 @@ from gpu_ci.stack.clusters import CLUSTERS
 from gpu_ci.stack.images import IMAGES
 from gpu_ci.stack.pools import POOLS, images
 from gpu_ci.stack.site import GITHUB, SITE
-from gpu_ci.stack.warnings import GROUP, MANAGER_APP, RUNNER_APP, stack_warnings
+from gpu_ci.stack.warnings import GROUP, MANAGER_APP, RUNNER_APP, overlapping, stack_warnings
 
 
 def run(names: tuple[str, ...], as_json: bool) -> None:
@@ -48,7 +48,8 @@ def problems(file: StackFile) -> list[Problem]:
         if isinstance(answer, solver.Refused):
             path = f"{POOLS}.{demand.pool}"
             wrong += [Problem(path, each.text, hint=each.hint and f"{each.hint} works") for each in answer.problems]
-    return wrong
+    # An environment may have the missing value.
+    return [each for each in wrong if each.rule != "missing" or not file.environments]
 
 
 def warnings(file: StackFile, wrong: Collection[Problem] = ()) -> list[str]:
@@ -73,7 +74,25 @@ def warnings(file: StackFile, wrong: Collection[Problem] = ()) -> list[str]:
         *prerequisites.build_pools(file.pools),
         *stack_warnings(file.pools, clusters, used_clusters, given),
         *plans.notes(file.value(plans.KEY), _at(file, plans.PLAN)),
+        *_other_stacks(file),
     ]
+
+
+def _other_stacks(file: StackFile) -> Iterator[str]:
+    """Yield a note on each pool whose jobs also match a pool of another stack, for the same repositories."""
+    for other in siblings(file.path) if _repositories(file) else ():
+        shared = ", ".join(sorted(_repositories(file) & _repositories(other)))
+        for name, other_name, labels in overlapping(file.pools, other.pools) if shared else ():
+            yield (
+                f"{POOLS}.{name}: jobs of {shared} for {labels} also match the runners of the pool {other_name} of "
+                f"{other.name}, and GitHub may run them there; hint: give {name} a label that {other_name} lacks"
+            )
+
+
+def _repositories(file: StackFile) -> set[str]:
+    """Return the repositories that may use the runners of a stack, with their owner."""
+    owner, names = _at(file, f"{SITE}.github.owner"), _at(file, f"{GROUP}.repositories")
+    return {f"{owner}/{name}" for name in names} if owner and isinstance(names, list) else set()
 
 
 def _at(file: StackFile, path: str) -> Any:

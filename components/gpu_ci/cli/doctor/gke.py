@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from ipaddress import IPv4Network, ip_network
 from typing import Any
 
 from gpu_common import google_permissions
@@ -21,6 +22,7 @@ from gpu_ci.cli.programs import NotAskedError
 from gpu_ci.cli.stack_files import StackFile
 from gpu_ci.errors import ArgsError
 from gpu_ci.gcp.gke_nodes.args import GkeGpuNodePoolArgs
+from gpu_ci.kubernetes.kueue_labels import WEBHOOK_PORT
 from gpu_ci.stack.clusters import CLUSTERS
 
 PLUGIN = "gke-gcloud-auth-plugin"
@@ -45,6 +47,8 @@ class Cluster(KubernetesCluster):
     pools: Mapping[str, GkeGpuNodePoolArgs]
     network_policies: bool
     """True if the stack file says that the cluster enforces network policies."""
+    kueue: bool
+    """True if the cluster has Kueue."""
     context: str = ""
     plugin_namespace: str = ""
 
@@ -85,14 +89,14 @@ def target(file: StackFile, name: str, context: str, connect: Callable[[], googl
     project = google.Project(
         described.get("project") or file.project, {}, {}, APIS, (), tuple(deployer.of_node_pools()), connect, pools
     )
-    return Cluster(
-        name, described["location"], project, pools, bool(described.get("networkPolicies", True)), context
-    )  # fmt: skip
+    policies, kueue = bool(described.get("networkPolicies", True)), bool(described.get("kueue"))
+    return Cluster(name, described["location"], project, pools, policies, kueue, context)
 
 
 def steps(file: StackFile, cluster: Cluster) -> Sequence[Step[Cluster]]:
     """Return the steps for a cluster. The group google covers the stack's own project."""
-    return [step for step in STEPS if cluster.project.name != file.project or step.name not in _OF_PROJECT]
+    own = cluster.project.name == file.project
+    return [step for step in STEPS if not own or step.name not in _OF_PROJECT] + [KUEUE_STEP] * cluster.kueue
 
 
 def plugin_is_installed(_: Cluster) -> Finding:
@@ -169,6 +173,44 @@ def node_pools_are_healthy(cluster: Cluster) -> Finding:
     return problems_or_pass(problems, f"none of {len(pools)} node pools has an error", details, fix=fix)
 
 
+def webhook_is_reached(cluster: Cluster) -> Finding:
+    """Check the port of Kueue's webhooks. The control plane reaches private nodes on ports 443 and 10250 only.
+
+    Source: docs.cloud.google.com/kubernetes-engine/docs/how-to/private-clusters#add_firewall_rules.
+    """
+    private = cluster.described.get("privateClusterConfig") or {}
+    if not private.get("enablePrivateNodes"):
+        return Finding("pass", "the nodes are not private", private)
+    source, link = private.get("masterIpv4CidrBlock"), (cluster.described.get("networkConfig") or {}).get("network")
+    if not source or not link:
+        return Finding("unknown", "the answer names no address range of the control plane, or no network", private)
+    _, project, _, _, network = link.split("/")
+    answer = google_api.ask(cluster.project.call, "compute", "v1", lambda api: api.firewalls().list(project=project))
+    rules = [rule for rule in answer.get("items", []) if rule["network"].endswith(link)]
+    if any(_allows(rule, source) for rule in rules):
+        return Finding("pass", f"a firewall rule of {network} allows port {WEBHOOK_PORT} from {source}")
+    create = f"gcloud compute firewall-rules create gke-{cluster.name}-kueue --network {network} --project {project}"
+    fix = (f"{create} --direction INGRESS --source-ranges {source} --allow tcp:{WEBHOOK_PORT}",)
+    text = f"no firewall rule of {network} allows port {WEBHOOK_PORT} from the control plane, {source}"
+    return Finding("fail", text, [rule["name"] for rule in rules], fix)
+
+
+def _allows(rule: Mapping[str, Any], source: str) -> bool:
+    """Return True if an ingress rule allows the port of the webhooks from a range of addresses."""
+    if rule.get("direction") != "INGRESS" or rule.get("disabled"):
+        return False
+    ranges = [ip_network(each) for each in rule.get("sourceRanges", ())]
+    inside = [one for one in ranges if isinstance(one, IPv4Network) and IPv4Network(source).subnet_of(one)]
+    return bool(inside) and any(_has_port(each) for each in rule.get("allowed", ()))
+
+
+def _has_port(allowed: Mapping[str, Any]) -> bool:
+    if allowed["IPProtocol"] not in ("tcp", "6", "all"):
+        return False
+    bounds = [(each.partition("-")[0], each.rpartition("-")[2]) for each in allowed.get("ports", ("0-65535",))]
+    return any(int(low) <= WEBHOOK_PORT <= int(high) for low, high in bounds)
+
+
 def _of_project(ask: Callable[[google.Project], Finding]) -> Callable[[Cluster], Finding]:
     return lambda cluster: ask(cluster.project)
 
@@ -193,3 +235,7 @@ STEPS: tuple[Step[Cluster], ...] = (
     Step("node pools", "no node pool has an error", node_pools_are_healthy),
     *kubernetes.STEPS,
 )  # fmt: skip
+KUEUE_STEP: Step[Cluster] = Step(
+    "kueue webhook", f"the control plane reaches port {WEBHOOK_PORT} of Kueue", webhook_is_reached
+)
+"""A step for clusters with Kueue."""

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
-from gpu_catalog import limits, quota
+from gpu_catalog import limits
 from gpu_common import google_permissions
 
 from gpu_ci.cli.doctor import deployer
@@ -48,6 +48,7 @@ CONSTRAINTS = {
 SHIELDED = "compute.requireShieldedVm"
 
 _IMAGE = re.compile(r"projects/(?P<project>[^/]+)/global/images/(?P<family>family/)?(?P<name>[^/]+)$")
+_IMAGE_FIELDS = ("name", "status", "deprecated", "creationTimestamp", "diskSizeGb")
 _SUBNETWORK = re.compile(r"projects/(?P<project>[^/]+)/regions/(?P<region>[^/]+)/subnetworks/(?P<name>[^/]+)$")
 _REGION = re.compile(r"[a-z]+-[a-z]+\d+")
 # A long list of permissions is sent in several requests, because Google may refuse a request that is too long.
@@ -310,29 +311,27 @@ def quotas_suffice(project: Project) -> Finding:
     known_limits: limits.Limits = {}
     for answer in answers:
         known_limits |= limits.from_answer(answer, "")
-    findings = quota.compare(
-        quota.needs(quotas.demands([*project.pools.items(), *project.nodes.items()])), known_limits
-    )
+    findings = quotas.findings(quotas.demands([*project.pools.items(), *project.nodes.items()]), known_limits)
     details = [{"region": key[0], "metric": key[1], "limit": limit.limit, "usage": limit.usage}
                for key, limit in known_limits.items() if "GPU" in key[1] or "SSD" in key[1]]  # fmt: skip
-    short = [
-        f"{each.need.name} ({each.need.region}): got {each.got}, expected {each.expected}"
-        for each in findings
-        if each.is_short
-    ]
-    if short:
-        metrics = " ".join(dict.fromkeys(each.need.metric for each in findings if each.is_short))
+    short = {f"{each.need.name} ({each.need.region}): got {each.got}, expected {each.expected}": each
+             for each in findings if each.is_short}  # fmt: skip
+    if too_small := {text: each for text, each in short.items() if not each.only_for_checks}:
+        metrics = " ".join(dict.fromkeys(each.need.metric for each in too_small.values()))
         address = f"https://console.cloud.google.com/iam-admin/quotas?project={project.name}"
-        return Finding("fail", "; ".join(short), details, (f"# request more of {metrics} at {address}",))
-    if findings:
-        unknown = ", ".join(f"{each.need.name} ({each.need.region})" for each in findings)
-        return Finding("unknown", f"Compute Engine's answer lacks {unknown}; see Cloud Quotas", details)
+        return Finding("fail", "; ".join(too_small), details, (f"# request more of {metrics} at {address}",))
+    if unknown := [f"{each.need.name} ({each.need.region})" for each in findings if not each.is_short]:
+        return Finding("unknown", f"Compute Engine's answer lacks {', '.join(unknown)}; see Cloud Quotas", details)
+    if short:
+        text = f"every quota suffices for `max`, but not for a check at the same time: {'; '.join(short)}"
+        return Finding("pass", text, details)
     return Finding("pass", "every quota suffices for what the pools need", details)
 
 
 def images_exist(project: Project) -> Finding:
     problems, fix, details = [], [], []
     for image in sorted({pool.image for pool in project.pools.values()}):
+        users = {name: pool.disk_gib for name, pool in project.pools.items() if pool.image == image}
         match = _IMAGE.search(image)
         if match is None:
             raise NotAskedError(f"{image} names no image of a project")
@@ -342,6 +341,10 @@ def images_exist(project: Project) -> Finding:
         if answer.get("status") != "READY" or state in ("OBSOLETE", "DELETED"):
             problems.append(f"{image} is {state or answer.get('status') or 'missing'}")
             fix.append(f"gcloud compute images list --no-standard-images --project {match['project']}  # for `image`")
+        size_gib = int(answer.get("diskSizeGb", 0))
+        if small := [name for name, disk_gib in users.items() if disk_gib < size_gib]:
+            problems.append(f"{image} has {size_gib} GiB, and the disk of {', '.join(small)} is smaller")
+            fix.append(f"# write diskGib: {size_gib} or more in {', '.join(small)}")
     return problems_or_pass(problems, "every image of the pools is ready", details, fix=fix)
 
 
@@ -442,7 +445,7 @@ def _image(project: Project, match: re.Match[str]) -> dict[str, Any]:
         return api.images().get(project=match["project"], image=match["name"])
 
     answer = find(project.call, "compute", "v1", request) or {"name": match["name"]}
-    return {key: answer[key] for key in ("name", "status", "deprecated", "creationTimestamp") if key in answer}
+    return {key: answer[key] for key in _IMAGE_FIELDS if key in answer}
 
 
 def _subnetwork_problems(project: Project, match: re.Match[str], details: list[Any], fix: list[str]) -> list[str]:
@@ -480,7 +483,7 @@ STEPS: tuple[Step[Project], ...] = (
     Step("policies", "no organization policy stops a pool", policies_allow),
     Step("machines", "every zone offers the machine type and its GPU", machines_offered),
     Step("quotas", "the limits allow `max` VMs and one more", quotas_suffice),
-    Step("images", "the image is READY, not deprecated", images_exist),
+    Step("images", "the image is READY, not deprecated, and fits on the disk", images_exist),
     Step("networks", "the subnetwork has Private Google Access, and its region a Cloud NAT", networks_reach_internet),
     Step("secrets", "the newest version is ENABLED", secrets_exist),
     Step("leftovers", "no VM of an interrupted smoke check exists", no_leftovers),

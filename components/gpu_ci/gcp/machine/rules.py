@@ -52,10 +52,13 @@ def machine_type(value: str) -> str:
 def accelerator_type(value: str) -> str:
     """Return the accelerator type. It must be possible to attach it to N1 machines."""
     if value not in catalog.attachable():
+        built_in = value in catalog.accelerators()
         raise invalid(
             "is not an accelerator for n1 machine types",
             "not-an-accelerator",
-            hint=did_you_mean(value, catalog.attachable()),
+            hint="remove guestAccelerator: machine types with this GPU include it"
+            if built_in
+            else did_you_mean(value, catalog.attachable()),
             expected=_joined(catalog.attachable()),
         )
     return value

@@ -30,6 +30,9 @@ _EVERYONE = {
     "system:authenticated": "every account of the cluster",
     "system:serviceaccounts": "every pod of the cluster",
 }
+# The container modes of GitHub's scale set chart in which runners may create pods and read Secrets
+# (actions/actions-runner-controller: charts/gha-runner-scale-set/templates/kube_mode_role.yaml).
+_JOB_PODS = ("kubernetes", "kubernetes-novolume")
 _RULESET = re.compile(r"github:index/(repositoryRuleset|organizationRuleset):.*")
 # The repositories of an organization that may use a runner group or a secret, the fewest first.
 _VISIBILITY = ("selected", "private", "all")
@@ -114,6 +117,8 @@ def _kubernetes(type_: str, before: Inputs, after: Inputs) -> Iterator[str]:
         yield "makes its subjects cluster-admin"
     if _ROLES.fullmatch(type_) and _every_verb(after) and not _every_verb(before):
         yield "allows every verb on every resource"
+    if type_ == "kubernetes:helm.sh/v3:Release" and _has_job_pods(after) and not _has_job_pods(before):
+        yield "lets jobs create pods, so a job can read every Secret of the namespace, also the key of the GitHub App"
     if _BINDINGS.fullmatch(type_):
         yield from (f"binds {_EVERYONE[name]}: {name}" for name in sorted(_everyone(after) - _everyone(before)))
 
@@ -121,6 +126,12 @@ def _kubernetes(type_: str, before: Inputs, after: Inputs) -> Iterator[str]:
 def _binds_admin(inputs: Inputs) -> bool:
     reference = inputs.get("roleRef")
     return isinstance(reference, Mapping) and reference.get("name") == "cluster-admin"
+
+
+def _has_job_pods(inputs: Inputs) -> bool:
+    values = inputs.get("values")
+    mode = values.get("containerMode") if isinstance(values, Mapping) else None
+    return isinstance(mode, Mapping) and mode.get("type") in _JOB_PODS
 
 
 def _everyone(inputs: Inputs) -> set[str]:

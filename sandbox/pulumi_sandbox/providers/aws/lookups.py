@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from fnmatch import fnmatchcase
 from typing import Any
@@ -66,15 +67,11 @@ def resource_paths(token: str, result: Mapping[str, Any]) -> set[str]:
 def offerings(arguments: Mapping[str, Any], region: str, values: Mapping[str, Any]) -> Json:
     """Return the instance types by location.
 
-    AWS does not publish the zones of a type, so a type is offered in every zone of its region.
+    AWS does not publish the zones of a type, so a type is offered in every zone of its region. The letters of the zones
+    differ by account, so a zone that a filter names is one of the region, too.
     """
     kind = str(arguments.get("locationType") or "region")
     region_values = table(table(values.get("regions")).get(region))
-    places = {
-        "region": [region],
-        "availability-zone": region_values.get("names"),
-        "availability-zone-id": region_values.get("ids"),
-    }
     types_of_region = documents.instance_types(region) | {
         one.machine_type for one in gpu_catalog.machines(cloud="aws") if is_offered_in(one.machine_type, region)
     }
@@ -82,11 +79,17 @@ def offerings(arguments: Mapping[str, Any], region: str, values: Mapping[str, An
         str(table(one).get("name")): [str(value) for value in rows(table(one).get("values"))]
         for one in rows(arguments.get("filters"))
     }
+    named = [one for one in filters.get("location", ()) if re.fullmatch(f"{region}[a-f]", one)]
+    places = {
+        "region": [region],
+        "availability-zone": sorted({*rows(region_values.get("names")), *named}),
+        "availability-zone-id": rows(region_values.get("ids")),
+    }
     pairs = [
         (name, place)
         for name in sorted(types_of_region)
         if any(fnmatchcase(name, one) for one in filters.get("instance-type", ["*"]))
-        for place in places.get(kind) or []
+        for place in places.get(kind, ())
         if any(fnmatchcase(place, one) for one in filters.get("location", ["*"]))
     ]
     return {

@@ -413,7 +413,7 @@ class Gcp(Cloud):
     def _cluster_answer(self, arguments: dict[str, Any]) -> tuple[dict[str, Any], tuple[str, ...]]:
         result, secret = super().invoke(GET_CLUSTER, arguments)
         if not self.lookups.answered_by_user(GET_CLUSTER, arguments, self.context.config):
-            result |= self.clusters.from_world(arguments, self._site())
+            result |= self.clusters.from_world(arguments, self._site(), result)
         return result, secret
 
     def _site(self) -> Site:

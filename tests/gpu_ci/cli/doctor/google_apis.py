@@ -66,6 +66,7 @@ class Google:
     check_vms: list[str] = field(default_factory=list)
     cluster: Json | None = field(default_factory=lambda: dict(CLUSTER))
     """The GKE cluster gpu of us-central1 in acme-ci."""
+    firewall: list[Json] = field(default_factory=list)
     asked: list[str] = field(default_factory=list)
 
     def request(self, uri: str, method: str = "GET", body: Any = None, **_: Any) -> tuple[httplib2.Response, bytes]:
@@ -130,6 +131,7 @@ class Google:
             (rf"{base}/zones/([\w-]+)/machineTypes/([\w-]+)", "MachineType", self._machine_type),
             (rf"{base}/zones/([\w-]+)/acceleratorTypes/([\w-]+)", "AcceleratorType", lambda *_: None),
             (rf"{base}/global/images/(?:family/)?([\w-]+)", "Image", lambda match, *_: self.image),
+            (rf"{base}/global/firewalls", "FirewallList", lambda *_: {"items": self.firewall}),
             (rf"{region}/subnetworks/ci", "Subnetwork", self._subnetwork),
             (rf"{region}/routers", "RouterList", lambda *_: {"items": [{"network": NETWORK, "nats": self.nats}]}),
             (rf"{base}/aggregated/instances", "InstanceAggregatedList", self._instances),

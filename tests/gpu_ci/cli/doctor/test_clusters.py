@@ -12,9 +12,9 @@ from gpu_ci.cli.programs import Output
 from gpu_ci.github_trust import set_subject
 from gpu_common import google_permissions
 
-from tests.gpu_ci.cli.doctor.conftest import KMS, STACK, Environment, fixes, statuses
-from tests.gpu_ci.cli.doctor.google_apis import CLUSTER
-from tests.gpu_ci.cli.doctor.programs import GPU_TAINT, Account, daemon, listener
+from tests.gpu_ci.cli.doctor.conftest import KEYS, KMS, STACK, Environment, fixes, statuses
+from tests.gpu_ci.cli.doctor.google_apis import CLUSTER, NETWORK
+from tests.gpu_ci.cli.doctor.programs import GPU_TAINT, SECRETS, Account, daemon, listener
 
 EKS = """\
   gpu-ci:clusters:
@@ -120,6 +120,9 @@ ON_GKE = ON_EKS.replace(EKS, "  gpu-ci:clusters: {gpu: {kind: gke, location: us-
 )
 
 
+PRIVATE = {"enablePrivateNodes": True, "masterIpv4CidrBlock": "172.16.0.0/28"}
+
+
 def on_gke(environment: Environment) -> None:
     environment.text = f"{ON_GKE}secretsprovider: {KMS}\n"
     environment.account.objects["daemonsets"] = []
@@ -170,6 +173,45 @@ def test_what_is_broken_on_a_gke_cluster_names_the_command(
     environment.cloud.cluster = cluster
     answer = environment.doctor("--json", "--only", "gke")
     assert (statuses(answer)[f"gke/{step}"], fixes(answer, f"gke/{step}")) == ("fail", fix)
+
+
+RULE = {
+    "name": "kueue", "network": NETWORK, "direction": "INGRESS", "sourceRanges": ["172.16.0.0/24"],
+    "allowed": [{"IPProtocol": "tcp", "ports": ["443", "9000-9999"]}],
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("private", "rules", "status"),
+    [
+        ({}, [], "pass"),
+        ({"enablePrivateNodes": True}, [], "unknown"),
+        (PRIVATE, [], "fail"),
+        (PRIVATE, [RULE], "pass"),
+        (PRIVATE, [{**RULE, "disabled": True}], "fail"),
+        (PRIVATE, [{**RULE, "direction": "EGRESS"}], "fail"),
+        (PRIVATE, [{**RULE, "sourceRanges": ["172.16.1.0/28", "::/0"]}], "fail"),
+        (PRIVATE, [{**RULE, "allowed": [{"IPProtocol": "tcp", "ports": ["443", "10250"]}]}], "fail"),
+        (PRIVATE, [{**RULE, "network": NETWORK.replace("/ci", "/other-ci")}], "fail"),
+        (PRIVATE, [{**RULE, "allowed": [{"IPProtocol": "all"}]}], "pass"),
+    ],
+)
+def test_the_control_plane_of_a_private_cluster_must_reach_the_webhooks_of_kueue(
+    environment: Environment, private: dict[str, Any], rules: list[dict[str, Any]], status: str
+) -> None:
+    on_gke(environment)
+    environment.replace("location: us-central1}", "location: us-central1, kueue: {queues: {vision: {gpus: 4}}}}")
+    environment.replace("market: spot, max: 4,", "market: spot, max: 4, queue: vision,")
+    network = {**CLUSTER["networkConfig"], "network": "projects/acme-ci/global/networks/ci"}
+    environment.cloud.cluster = {**CLUSTER, "privateClusterConfig": private, "networkConfig": network}
+    environment.cloud.firewall = rules
+    answer = environment.doctor("--json", "--only", "gke/kueue webhook")
+    assert statuses(answer) == {"gke/kueue webhook": status}
+    create = (
+        "gcloud compute firewall-rules create gke-gpu-kueue --network ci --project acme-ci --direction INGRESS "
+        "--source-ranges 172.16.0.0/28 --allow tcp:9443"
+    )
+    assert fixes(answer, "gke/kueue webhook") == ([create] if status == "fail" else [])
 
 
 def test_kubectl_without_a_gke_cluster_names_the_command_that_connects_it(

@@ -186,6 +186,8 @@ IAM = "aws:iam/policy:Policy"
 ROLE = "aws:iam/role:Role"
 PROVIDER = "gcp:iam/workloadIdentityPoolProvider:WorkloadIdentityPoolProvider"
 ROLE_BINDING = "kubernetes:rbac.authorization.k8s.io/v1:ClusterRoleBinding"
+RELEASE = "kubernetes:helm.sh/v3:Release"
+JOB_PODS = "lets jobs create pods, so a job can read every Secret of the namespace, also the key of the GitHub App"
 RUNNERS = "github:index/actionsRunnerGroup:ActionsRunnerGroup"
 GITHUB = "token.actions.githubusercontent.com"
 
@@ -260,6 +262,11 @@ GRANTS: list[tuple[str, dict[str, Any] | None, dict[str, Any], list[str]]] = [
      {"rules": [{"verbs": ["*"], "resources": ["*"]}]}, ["allows every verb on every resource"]),
     ("kubernetes:rbac.authorization.k8s.io/v1:ClusterRole", None, {"rules": [{"verbs": ["*"], "resources": ["pods"]}]},
      []),
+    (RELEASE, None, {"values": {"containerMode": {"type": "kubernetes"}}}, [JOB_PODS]),
+    (RELEASE, {"values": {}}, {"values": {"containerMode": {"type": "kubernetes-novolume"}}}, [JOB_PODS]),
+    (RELEASE, {"values": {"containerMode": {"type": "kubernetes-novolume"}}},
+     {"values": {"containerMode": {"type": "kubernetes"}}}, []),
+    (RELEASE, None, {"values": {"containerMode": {"type": "dind"}}}, []),
     ("kubernetes:apps/v1:Deployment", {"spec": [{"privileged": False}]}, {"spec": [{"privileged": True}]},
      ["weakens the isolation of a container: spec[0].privileged"]),
     (RUNNERS, {"selectedRepositoryIds": [1]}, {"selectedRepositoryIds": [2, 1, 3]},

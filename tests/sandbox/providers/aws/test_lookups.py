@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import gpu_catalog
 import pytest
 from pulumi_sandbox.providers.aws import types
 from pulumi_sandbox.providers.resource import Refused
@@ -75,6 +76,28 @@ def test_the_answer_of_sandbox_yaml_comes_before_everything(tmp_path: Path) -> N
 
 def filters(**wanted: list[str]) -> list[dict[str, Any]]:
     return [{"name": name.replace("_", "-"), "values": values} for name, values in wanted.items()]
+
+
+def test_every_region_of_the_catalog_has_zones_that_offer_its_types(amazon: Amazon) -> None:
+    types_by_region: dict[str, set[str]] = {}
+    for machine in gpu_catalog.machines(cloud="aws"):
+        for region in machine.regions:
+            types_by_region.setdefault(region, set()).add(machine.machine_type)
+    for region, names in types_by_region.items():
+        assert look(amazon, "aws:index/getRegion:getRegion", name=region)["description"], region
+        [zone, *_] = look(amazon, "aws:index/getAvailabilityZones:getAvailabilityZones", region=region)["names"]
+        wanted = filters(instance_type=sorted(names), location=[zone])
+        found = look(amazon, OFFERINGS, filters=wanted, region=region, locationType="availability-zone")
+        assert set(found["instanceTypes"]) == names, region
+
+
+def test_the_letter_of_a_zone_may_be_that_of_another_account(amazon: Amazon) -> None:
+    wanted = filters(instance_type=["g6.xlarge"], location=["us-west-1b", "us-west-1z", "us-east-1a"])
+    found = look(amazon, OFFERINGS, filters=wanted, region="us-west-2", locationType="availability-zone")
+    assert found["locations"] == []
+    wanted = filters(instance_type=["g4dn.xlarge"], location=["us-west-1b", "us-west-1z", "us-east-1a"])
+    found = look(amazon, OFFERINGS, filters=wanted, region="us-west-1", locationType="availability-zone")
+    assert found["locations"] == ["us-west-1b"]
 
 
 def test_the_types_of_a_region_are_those_with_a_price_there(amazon: Amazon) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 
 from pulumi_sandbox.providers.gcp import types
 from pulumi_sandbox.providers.gcp.names import last, part, relative
-from pulumi_sandbox.providers.gcp.outputs.container import ClusterFacts, endpoint, location
+from pulumi_sandbox.providers.gcp.outputs.container import ClusterFacts, dns_cache, endpoint, location
 from pulumi_sandbox.providers.gcp.references import hint
 from pulumi_sandbox.providers.gcp.site import Site
 from pulumi_sandbox.providers.gcp.world import ExistingResources
@@ -24,6 +24,7 @@ _PLURAL = {
     "nodeConfigs": "nodeConfig",
     "dnsConfigs": "dnsConfig",
     "privateClusterConfigs": "privateClusterConfig",
+    "networkPolicies": "networkPolicy",
 }
 
 
@@ -61,14 +62,22 @@ class Clusters:
         listed = any("/clusters/" in one for one in self.existing.patterns)
         return f"{path} not found{hint(path)}" if listed and not self.existing.exists(path) else ""
 
-    def from_world(self, arguments: Mapping[str, Any], site: Site) -> Json:
-        """Return the results that override those of the examples: of a cluster in the world, or a cluster's address."""
+    def from_world(self, arguments: Mapping[str, Any], site: Site, example: Mapping[str, Any]) -> Json:
+        """Return the results that override those of the example: of a cluster in the world, or a cluster's address."""
         path = lookup_path(arguments, site)
         row = self.existing.world.get(types.CLUSTER, path)
         if row is None:
             place = part(path, "locations")
-            return {"endpoint": endpoint(path), "nodeLocations": site.default_zones(place)}
+            cache = dns_cache(text_of(example, "masterVersion"))
+            return {
+                "endpoint": endpoint(path),
+                "nodeLocations": site.default_zones(place),
+                "addonsConfigs": [{"dnsCacheConfigs": [cache]}],
+            }
         lists = {plural: [table(row.outputs.get(name))] for plural, name in _PLURAL.items() if row.outputs.get(name)}
+        lists["addonsConfigs"] = [
+            {"dnsCacheConfigs": [table(row.outputs.get("addonsConfig")).get("dnsCacheConfig", {})]}
+        ]
         kept = (
             "endpoint", "enableAutopilot", "masterVersion", "network", "nodeLocations", "nodeVersion", "selfLink",
             "servicesIpv4Cidr", "subnetwork", "clusterIpv4Cidr", "datapathProvider", "networkingMode",

@@ -24,6 +24,9 @@ DEFAULT_MACHINE, DEFAULT_DISK_GB, DEFAULT_PODS = "e2-medium", 100, 110
 # The first version whose nodes get a driver if a pool names none (docs.cloud.google.com/kubernetes-engine/docs/how-to/
 # gpus, 2026-04-08).
 FIRST_DRIVER = (1, 30, 1, 1156000)
+# The first version with which Standard clusters have NodeLocal DNSCache by default (docs.cloud.google.com/
+# kubernetes-engine/docs/how-to/nodelocal-dns-cache).
+FIRST_DNS_CACHE = (1, 34, 1, 3720000)
 _AUTH = "https://www.googleapis.com/auth/"
 SCOPES = [
     f"{_AUTH}{name}"
@@ -96,6 +99,11 @@ def has_gpu(config: Values) -> bool:
 def version_numbers(version: str) -> tuple[int, ...]:
     """Return the numbers of a version such as 1.34.1-gke.3720000."""
     return tuple(int(one) for one in version.replace("-gke.", ".").split(".") if one.isdigit())
+
+
+def dns_cache(version: str) -> Values:
+    """Return the default of NodeLocal DNSCache of a cluster with this version."""
+    return {"enabled": version_numbers(version) >= FIRST_DNS_CACHE}
 
 
 def node_pool(at: Located, facts: ClusterFacts) -> Values:
@@ -204,7 +212,9 @@ def cluster(at: Located, zones: list[str], default_version: str) -> Values:
         **own_labels,
         "operation": "",
         "clusterIpv4Cidr": text_of(inputs, "clusterIpv4Cidr") or "10.8.0.0/14",
-        "servicesIpv4Cidr": "34.118.224.0/20",
+        "servicesIpv4Cidr": text_of(table(inputs.get("ipAllocationPolicy")), "servicesIpv4CidrBlock")
+        or "34.118.224.0/20",
+        "addonsConfig": {"dnsCacheConfig": dns_cache(str(version)), **table(inputs.get("addonsConfig"))},
         "tpuIpv4CidrBlock": "",
         "nodeLocations": rows(inputs.get("nodeLocations")) or ([] if place in zones else zones[:3]),
         "network": text_of(inputs, "network") or f"projects/{project}/global/networks/default",

@@ -46,6 +46,30 @@ def test_a_cluster_of_the_world_answers_with_its_own_values(google: Google) -> N
     assert found["masterAuths"][0]["clusterCaCertificate"] == made.outputs["masterAuth"]["clusterCaCertificate"]
 
 
+@pytest.mark.parametrize(("version", "enabled"), [("1.34.1-gke.3720000", True), ("1.34.1-gke.1000000", False)])
+def test_new_versions_have_nodelocal_dnscache(google: Google, tmp_path: Path, version: str, enabled: bool) -> None:
+    def cache(found: dict[str, Any]) -> bool:
+        return bool(found["addonsConfigs"][0]["dnsCacheConfigs"][0]["enabled"])
+
+    cluster(google, minMasterVersion=version)
+    assert cache(looked_up(google)) is enabled
+    example = Google(tmp_path / "other", settings=f"values: {{gcp: {{gkeVersion: {version}}}}}\n")
+    assert cache(looked_up(example)) is enabled
+
+
+def test_a_cluster_has_the_dns_cache_services_and_policies_that_its_program_chose(google: Google) -> None:
+    cluster(
+        google,
+        addonsConfig={"dnsCacheConfig": {"enabled": False}},
+        ipAllocationPolicy={"servicesIpv4CidrBlock": "10.4.16.0/20"},
+        networkPolicy={"enabled": True, "provider": "CALICO"},
+    )
+    found = looked_up(google)
+    assert found["addonsConfigs"] == [{"dnsCacheConfigs": [{"enabled": False}]}]
+    assert found["servicesIpv4Cidr"] == "10.4.16.0/20"
+    assert found["networkPolicies"][0]["enabled"] is True
+
+
 def test_a_list_of_clusters_leaves_all_others_missing(tmp_path: Path) -> None:
     google = Google(tmp_path, settings=LISTED)
     assert looked_up(google)["id"] == CLUSTER_PATH
