@@ -34,10 +34,10 @@ bootstrap: engine ## deploy bootstrap/ in the sandbox: state bucket, key, roles 
 	@cd bootstrap && PULUMI_SANDBOX_DIR='$(CURDIR)/.sandbox' '$(CURDIR)/$(SANDBOX)' up --stack '$(STACK)' --yes --skip-preview $(ARGS)
 
 preview: engine ## preview `make up`
-	@$(SANDBOX) preview --stack '$(STACK)' $(ARGS)
+	@$(SANDBOX) preview --stack '$(STACK)' --suppress-outputs $(ARGS)
 
 job: engine torch ## queue a job in the sandbox; the runner manager starts a machine for it (ARGS="--pool t4")
-	@.venv/bin/python -m tools.job $(ARGS)
+	@.venv/bin/gpu-ci job --stack '$(STACK)' $(ARGS)
 
 build: engine torch ## run a build in the sandbox, with a step on a GPU machine (BUILD=failing, cancelled or preempted)
 	@.venv/bin/python -m tools.build --stack '$(STACK)' --example '$(BUILD)' $(ARGS)

@@ -2,7 +2,7 @@
 # Installs uv into /opt/uv, and torch, NumPy and gpu-smoke into /opt/torch. All three images run this script.
 #   TORCH and CUDA   a pair of docs/guides/container-images.md, such as 2.14.1 and cu130, or both empty
 #   OWNER            the user who may install more packages into /opt/torch; root if empty
-# Without TORCH and CUDA, the packages are those of locks/torch.lock, checked by their hashes.
+# Without TORCH and CUDA, the packages are those of agent/gpu_agent/torch.lock, checked by their hashes.
 set -eu
 if [ "${TORCH:+given}" != "${CUDA:+given}" ]; then
   printf 'install-torch: one build argument is missing\n  got: TORCH=%s CUDA=%s\n' "${TORCH:-}" "${CUDA:-}" >&2
@@ -17,12 +17,12 @@ export SOURCE_DATE_EPOCH=315532800
 
 python3 -m venv /opt/uv
 /opt/uv/bin/pip install --quiet --no-cache-dir --disable-pip-version-check \
-  --require-hashes -r "$source/locks/uv.lock"
+  --require-hashes -r "$source/agent/gpu_agent/uv.lock"
 
 uv=/opt/uv/bin/uv
 "$uv" venv --quiet --python "$(command -v python3)" /opt/torch
 if [ -z "${TORCH:-}" ]; then
-  "$uv" pip sync --python /opt/torch --require-hashes "$source/locks/torch.lock"
+  "$uv" pip sync --python /opt/torch --require-hashes "$source/agent/gpu_agent/torch.lock"
 else
   # uv knows the index of each CUDA build. Its files are not those of the lock, so no hash can be checked.
   "$uv" pip install --python /opt/torch --torch-backend "$CUDA" "torch==$TORCH" numpy

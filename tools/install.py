@@ -33,7 +33,7 @@ ENVIRONMENTS = {
     "runtime": (".venv", "requirements.lock", True),
     "dev": (".venv", "locks/dev.lock", True),
     "comment": (".venv-comment", "locks/comment.lock", False),
-    "torch": (".venv-torch", "locks/torch.lock", False),
+    "torch": (".venv-torch", "agent/gpu_agent/torch.lock", False),
     "policy": (".venv-policy", "policies/requirements.lock", False),
 }
 # The folders of this project that an environment without the project imports from:
@@ -146,7 +146,7 @@ def make_environment(folder: Path) -> None:
 
 def install_uv() -> None:
     """Install the pinned uv in .tools. It installs everything else."""
-    folder, lock = ROOT / ".tools", ROOT / "locks/uv.lock"
+    folder, lock = ROOT / ".tools", ROOT / "agent/gpu_agent/uv.lock"
     stamp, expected_stamp = folder / STAMP, fingerprint(lock, sys.version)
     if stamp.is_file() and stamp.read_text() == expected_stamp:
         return

@@ -15,12 +15,12 @@ COMMON = ["--quiet", "--universal", "--python-version", "3.11", "--generate-hash
 EXTRAS = ("all", "comment", "manager", "preview", "sandbox")
 PROJECT = ["pyproject.toml", "--group", "build", *(part for extra in EXTRAS for part in ("--extra", extra))]
 LOCKS = {
-    "locks/uv.lock": ["--group", "uv"],
+    "agent/gpu_agent/uv.lock": ["--group", "uv"],
     "requirements.lock": PROJECT,
     "locks/dev.lock": [*PROJECT, "--group", "dev", "-c", "requirements.lock"],
     "locks/comment.lock": ["--group", "comment", "-c", "requirements.lock"],
     "components/gpu_ci/gcp/build_program.lock": ["--group", "build-program", "-c", "requirements.lock"],
-    "locks/torch.lock": ["--group", "torch"],
+    "agent/gpu_agent/torch.lock": ["--group", "torch"],
     "policies/requirements.lock": ["--group", "policy"],
 }
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import binascii
 import shutil
+from importlib.resources import files
 from pathlib import Path
 
 from .config import Config
@@ -122,7 +123,7 @@ def _python(config: Config, machine: Machine, deadline: float) -> list[str]:
                 made = machine.run(*command, deadline=deadline)
             if made.code:
                 raise AgentExit("check-failed", f"the environment for torch could not be created: {made.last}")
-    for install_command in _install_commands(config, str(home / "bin"), python):
+    for install_command in _install_commands(config.torch, home / "bin", machine.work):
         done = machine.run(*install_command, deadline=deadline)
         if done.code:
             why = f"torch {config.torch} could not be installed: {done.last}; the network may lack internet access"
@@ -139,11 +140,31 @@ def _text(file: Path) -> str:
         return ""
 
 
-def _install_commands(config: Config, folder: str, python: str) -> list[list[str]]:
-    """Return the commands that install torch. uv installs a version such as 2.7.0+cu126 from an index of PyTorch."""
-    pip = [python, "-m", "pip", "install", "--quiet", "--no-cache-dir"]
-    version, plus, cuda = config.torch.partition("+")
+def _install_commands(torch: str, folder: Path, work: Path) -> list[list[str]]:
+    """Return the commands that install torch. uv installs a version such as 2.7.0+cu126 from an index of PyTorch.
+
+    The hashes of the default version and of uv are in locks. No hash of another version is known here. Without source
+    archives, no program of a package runs before the check imports it.
+    """
+    python, wheels = f"{folder}/python", ["--only-binary", ":all:"]
+    pip = [python, "-m", "pip", "install", "--quiet", "--no-cache-dir", *wheels]
+    version, plus, cuda = torch.partition("+")
+    if f"torch=={torch} " in _lock("torch.lock"):
+        return [[*pip, "--require-hashes", "-r", _written("torch.lock", work)]]
     if not plus:
         return [[*pip, f"torch=={version}"]]
-    uv = [f"{folder}/uv", "pip", "install", "--quiet", "--no-cache", "--python", python]
-    return [[*pip, f"uv=={config.uv}"], [*uv, "--torch-backend", cuda, f"torch=={version}"]]
+    uv = [f"{folder}/uv", "pip", "install", "--quiet", "--no-cache", *wheels, "--python", python]
+    return [
+        [*pip, "--require-hashes", "-r", _written("uv.lock", work)],
+        [*uv, "--torch-backend", cuda, f"torch=={version}"],
+    ]
+
+
+def _lock(name: str) -> str:
+    return files(__package__).joinpath(name).read_text(encoding="utf-8")
+
+
+def _written(name: str, folder: Path) -> str:
+    """Write a lock, which may be inside the zip of the agent, to a file for pip. Return its path."""
+    (folder / name).write_text(_lock(name))
+    return str(folder / name)

@@ -25,6 +25,8 @@ class DriverConfig:
     """The installer's name of a branch, or a branch such as R580 on Container-Optimized OS."""
     installer: str = ""
     """The address of cuda_installer.pyz."""
+    sha256: str = ""
+    """The SHA-256 of cuda_installer.pyz."""
     image: str = ""
     """The container image with torch, on Container-Optimized OS."""
 
@@ -77,7 +79,6 @@ class Config:
     installation of torch, and on a check machine the rehearsal.
     """
     torch: str
-    uv: str
     driver: DriverConfig = field(default_factory=DriverConfig)
     github: GithubConfig | None = None
     runner: RunnerConfig | None = None

@@ -49,8 +49,8 @@ _ENDS = (
     ),
     Outcome(
         "wrong-checksum",
-        "the checksum of the runner's archive is not the pinned one",
-        "correct sha256, or find out why the archive changed",
+        "the checksum of the runner's archive or of the driver's installer is not the pinned one",
+        "correct sha256, or find out why the file changed",
         True,
     ),
     Outcome("no-source", "the sources of a build could not be used", "read the detail; run the build again"),

@@ -125,6 +125,7 @@ class EmulatedSystem(System):
         text: str = "",
         user: User | None = None,
         environment: Mapping[str, str] = ENVIRONMENT,
+        may_gain: bool = False,
     ) -> Output:
         """Run a program of the emulated image. Every other program is missing there, even if the computer has it."""
         match list(argv):

@@ -28,8 +28,17 @@ def agent_archive() -> str:
     return _archive("gpu_agent")
 
 
+def lock(name: str) -> str:
+    """Return a lock of the agent, such as torch.lock: packages with the hashes of their files."""
+    return (_folder("gpu_agent") / name).read_text(encoding="utf-8")
+
+
 @cache
 def _archive(package: str) -> str:
+    return base64.b64encode(pack(_folder(package))).decode()
+
+
+def _folder(package: str) -> Path:
     spec = importlib.util.find_spec(package)
     folders = list(spec.submodule_search_locations or ()) if spec else []
     if not folders:
@@ -37,7 +46,7 @@ def _archive(package: str) -> str:
         raise ArgsError(
             "gpu-ci", [Problem("", text, hint="install the gpu-ci distribution, which contains it", rule="payload")]
         )
-    return base64.b64encode(pack(Path(folders[0]))).decode()
+    return Path(folders[0])
 
 
 def pack(folder: Path) -> bytes:
@@ -53,7 +62,7 @@ def pack(folder: Path) -> bytes:
             "__main__.py",
             f"import runpy\nrunpy.run_module({folder.name!r}, run_name='__main__', alter_sys=True)\n",
         )
-        for file in sorted(file for file in folder.rglob("*") if file.suffix in (".py", ".json")):
+        for file in sorted(file for file in folder.rglob("*") if file.suffix in (".py", ".json", ".lock")):
             text = file.read_text(encoding="utf-8")
             text = without_comments(text) if file.suffix == ".py" else text
             _add(archive, f"{folder.name}/{file.relative_to(folder).as_posix()}", text)

@@ -8,7 +8,7 @@ PACKAGE = "0.1.0"
 TORCH = "2.15.0"
 """The torch version that the boot script installs if the image has none. Its default wheel is built for CUDA 13.2
 (measured by installing it). That requires driver 580 or newer (NVIDIA's minor version compatibility: CUDA 13.x from
-580)."""
+580). The files of this version and of all that it needs are checked by the hashes of agent/gpu_agent/torch.lock."""
 
 GCE_IMAGE = (
     "projects/ubuntu-os-accelerator-images/global/images/ubuntu-accelerator-2404-amd64-with-nvidia-580-v20260820"
@@ -17,10 +17,6 @@ GCE_IMAGE = (
 2026-08-24 reports that this build runs an L4 with driver 580.173.02. An image family is not used, because its image
 could change without a check."""
 
-UV = "0.13.8"
-"""The version of uv, which installs torch for another CUDA version than the default. uv knows PyTorch's indexes.
-A test checks that the version equals the one in locks/uv.lock."""
-
 CUDA_INSTALLER = (
     "https://github.com/GoogleCloudPlatform/compute-gpu-installation/releases/download/"
     "cuda-installer-v1.9.1/cuda_installer.pyz"
@@ -28,16 +24,18 @@ CUDA_INSTALLER = (
 """The release of Google's driver installer. It installs driver 580.159.04 (lts), 595.84 (prod) or 610.43.02 (nfb), per
 the README of GoogleCloudPlatform/compute-gpu-installation at e4d32d9."""
 
-PYTHON_IMAGE = "python:3.13-slim-trixie"
-"""Docker's image of Python for programs that are steps of builds, as in images/runtime/Dockerfile. Its digest is not
-known here, so the tag is not immutable. The libraries that the build installs in it are pinned by their hashes."""
+PYTHON_IMAGE = "python:3.13-slim-trixie@sha256:ffb752e139c0a19692a43af8d8523b274222dd68eebad5d583b45c2201c6e30a"
+"""Docker's image of Python for programs that are steps of builds, as in images/runtime/Dockerfile: Python 3.13.15. The
+digest was not compared with the registry. Several public repositories pin the same digest. The libraries that the build
+installs in the image are pinned by their hashes."""
 
 GCLOUD_BUILDER = "gcr.io/cloud-builders/gcloud"
 """Cloud Build's image of gcloud. Its workers have a copy, and it has no immutable tag
 (cloud.google.com/build/docs/cloud-builders)."""
 
-DOCKER_IMAGE = "docker:29.7.2-cli"
-"""Docker's client image. It contains buildx 0.36.1 (docker-library/docker@3289af8:versions.json). The docker builder of
+DOCKER_IMAGE = "docker:29.7.2-cli@sha256:000bb62ff495f986c9f5578eb67cc2cb98b91138eda81d7762d5371eb8a497fe"
+"""Docker's client image. It contains buildx 0.36.1 (docker-library/docker@3289af8:versions.json). The digest was not
+compared with the registry. Several public repositories pin the same one. The docker builder of
 Cloud Build is not used, because it has no immutable tag.
 
 Clients 29.0 to 29.3 fail on Cloud Build. They support Docker API 1.44 and newer; the engine there supports 1.41 and
@@ -57,9 +55,10 @@ COSIGN_IMAGE = (
 tag with the same digest, some as ghcr.io/sigstore/cosign/cosign. cosign warns that two flags of the step `sign` are
 deprecated (gcp/build/image_steps.py). Check them before you pin another version here."""
 
-BUILDKIT_IMAGE = "moby/buildkit:v0.29.0"
+BUILDKIT_IMAGE = "moby/buildkit:v0.29.0@sha256:0039c1d47e8748b5afea56f4e85f14febaf34452bd99d9552d2daa82262b5cc5"
 """The BuildKit image in which buildx builds. The Docker engine of the machine cannot export a cache to a registry. A
-separate BuildKit can (docs.docker.com/build/cache/backends)."""
+separate BuildKit can (docs.docker.com/build/cache/backends). The digest was not compared with the registry. Several
+public repositories pin the same one."""
 
 RUNNER = "2.338.0"
 """The version of GitHub's runner on machines. The runner does not update itself there. To update it, change this line.

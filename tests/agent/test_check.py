@@ -36,7 +36,7 @@ class Checked:
         return [line.removeprefix("| ") for line in self.raw]
 
     def check(self, source: str, *, within_sec: float = 60, archive: str | None = None, **changes: Any) -> Verdict:
-        values: dict[str, Any] = {"torch": "9.9.9", "uv": "0.13.8", **changes}
+        values: dict[str, Any] = {"torch": "9.9.9", **changes}
         config = Config("l4", ["--pool", "l 4", "--expect-gpus", "1"], 600, **values)
         text = packed(source) if archive is None else archive
         return checks.check(config, text, self.machine, self.clock.now() + within_sec)
@@ -83,8 +83,25 @@ def test_an_image_without_torch_gets_the_pinned_one(checked: Checked) -> None:
     assert checked.check(says("fine")) == Verdict("pass", 0, "fine")
     assert checked.serial == [
         "gpu-ci: the image has no torch; installing torch 9.9.9",
-        "pip install --quiet --no-cache-dir torch==9.9.9",
+        "pip install --quiet --no-cache-dir --only-binary :all: torch==9.9.9",
     ]
+
+
+@pytest.mark.parametrize(("torch", "lock", "pinned"), [(None, "torch.lock", "torch"), ("9.9.9+cu126", "uv.lock", "uv")])
+def test_the_default_torch_and_uv_are_installed_by_their_hashes(
+    checked: Checked, tmp_path: Path, torch: str | None, lock: str, pinned: str
+) -> None:
+    text = (Path(checks.__file__).parent / lock).read_text()
+    [version] = [line.split()[0] for line in text.splitlines() if line.startswith(f"{pinned}==")]
+    without_torch(checked, "true")
+    checked.check(says("fine"), torch=torch or version.removeprefix("torch=="))
+    command = f"pip install --quiet --no-cache-dir --only-binary :all: --require-hashes -r {tmp_path / lock}"
+    assert checked.serial[1] == command
+    assert (tmp_path / lock).read_text() == text
+    if torch:
+        python = tmp_path / "state/torch/bin/python"
+        assert checked.serial[2].startswith("uv pip install --quiet --no-cache --only-binary :all: --python ")
+        assert checked.serial[2].endswith(f"{python} --torch-backend cu126 torch==9.9.9")
 
 
 def test_a_stop_while_torch_is_installed_is_no_verdict(checked: Checked, monkeypatch: pytest.MonkeyPatch) -> None:

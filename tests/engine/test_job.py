@@ -8,7 +8,6 @@ import json
 import os
 import random
 import subprocess
-import sys
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -21,7 +20,7 @@ from pulumi_sandbox.providers.rsa_key import private_key
 from pulumi_sandbox.workspace import Workspace
 from pulumi_sandbox.world.store import World
 
-from tests.engine.compute_pool import UP, environment, manager_files, run_manager, served, staging_with_l4
+from tests.engine.compute_pool import GPU_CI, UP, environment, manager_files, run_manager, served, staging_with_l4
 from tests.sandbox_runner import SandboxRunner
 
 pytestmark = [pytest.mark.engine, pytest.mark.slow]
@@ -44,10 +43,10 @@ def staging(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SandboxRunner]
 
 
 def make_job(runner: SandboxRunner, *scripts: str) -> subprocess.Popen[str]:
-    """Start the command that `make job` runs."""
+    """Start `gpu-ci job`, as `make job` does."""
     steps = [word for script in scripts for word in ("--run", script)]
     return subprocess.Popen(
-        [sys.executable, "-m", "tools.job", *steps],
+        [GPU_CI, "job", "--stack", "staging", *steps],
         cwd=runner.project,
         env=environment(runner),
         stdout=subprocess.PIPE,
@@ -175,7 +174,7 @@ def test_no_secret_of_a_live_run_is_where_it_does_not_belong(staging: SandboxRun
         "records of the world": json.dumps(staging.world()).encode(),
     }
     places |= {f"the arguments of {each[:200]!r}": each for each in watch.arguments}
-    # The world has the keys that it hands out by its Secret Manager, and `make job` gives the manager a file.
+    # The world has the keys that it hands out by its Secret Manager, and `gpu-ci job` gives the manager a file.
     own = {"app-key.pem", *(file.name for file in staging.folder.glob("world*"))}
     places |= {
         str(file): file.read_bytes() for file in staging.folder.rglob("*") if file.is_file() and file.name not in own

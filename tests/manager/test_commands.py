@@ -117,21 +117,21 @@ def test_without_a_manager_there_is_nothing_to_show(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("command", [["manager", "status"], ["explain", URL.format(12, 2)]])
 @pytest.mark.parametrize("folder", ["", "another sandbox"])
-def test_without_files_the_hint_has_those_of_make_job(
+def test_without_files_the_hint_has_those_of_the_sandbox(
     asked: Path, monkeypatch: pytest.MonkeyPatch, command: list[str], folder: str
 ) -> None:
     monkeypatch.chdir(asked)
     monkeypatch.setenv("XDG_STATE_HOME", str(asked / "state"))
     monkeypatch.setenv("PULUMI_SANDBOX_DIR", folder)
     mine = CliRunner().invoke(gpu_ci, command)
-    assert (mine.exit_code, "make job" in mine.stderr) == (2, False)
+    assert (mine.exit_code, "gpu-ci job" in mine.stderr) == (2, False)
     (asked / (folder or ".sandbox") / "manager").mkdir(parents=True)
     for name in ("manager.json", "state.sqlite"):
         shutil.copy(asked / name, Path(folder or ".sandbox", "manager", name))
     without_state = CliRunner().invoke(gpu_ci, command)
     (asked / "manager.json").unlink()
     without_both = CliRunner().invoke(gpu_ci, command)
-    hints = [each.stderr.partition("for the manager of `make job`: ")[2] for each in (without_state, without_both)]
+    hints = [each.stderr.partition("for the manager of `gpu-ci job`: ")[2] for each in (without_state, without_both)]
     assert hints[0] == hints[1] != ""
     found = CliRunner().invoke(gpu_ci, [*command, *shlex.split(hints[0])])
     assert (found.exit_code, "at-max: 2 of 2 machines are in use" in found.output) == (0, True)

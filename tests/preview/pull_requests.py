@@ -90,6 +90,7 @@ NEW_POOL = """    l4-large:
 """
 T4 = "    t4:\n"
 L4_MAX = "      max: 4\n"
+INSTALLER = f"{{source: installer, branch: 595, sha256: {'e' * 64}}}"
 PLAIN_IMAGE = "projects/ubuntu-os-cloud/global/images/family/ubuntu-2404-lts-amd64"
 # Gives each machine an address. Python does not evaluate the list after `or`.
 PUBLIC = "network_interfaces=[{'accessConfigs': [{}], 'network': 'default'}] or ["
@@ -105,7 +106,7 @@ PULL_REQUESTS = (
     PullRequest("max-raised", staging((L4_MAX, "      max: 12\n")), 2),
     PullRequest(
         "driver-bumped",
-        staging((L4_MAX, f"{L4_MAX}      driver: {{source: installer, branch: 595}}\n      image: {PLAIN_IMAGE}\n")),
+        staging((L4_MAX, f"{L4_MAX}      driver: {INSTALLER}\n      image: {PLAIN_IMAGE}\n")),
         3,
         (0, 1, 2, 0),
     ),

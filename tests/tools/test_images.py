@@ -11,7 +11,7 @@ IMAGES = ("dev", "runner", "runtime")
 
 
 def test_torch_without_arguments_is_the_default_of_the_pools() -> None:
-    assert f"\ntorch=={versions.TORCH} " in (ROOT / "locks/torch.lock").read_text()
+    assert f"\ntorch=={versions.TORCH} " in (ROOT / "agent/gpu_agent/torch.lock").read_text()
 
 
 @pytest.mark.parametrize("file", [*(f"images/{name}/Dockerfile" for name in IMAGES), "manager/Dockerfile"])
@@ -23,6 +23,6 @@ def test_no_image_runs_as_root(file: str) -> None:
 def test_a_build_gets_the_same_four_paths_in_all_images_and_nothing_else() -> None:
     [text] = {(ROOT / f"images/{name}/Dockerfile.dockerignore").read_text() for name in IMAGES}
     lines = [line for line in text.splitlines() if not line.startswith("#")]
-    shown = ["images/install-torch.sh", "locks/torch.lock", "locks/uv.lock", "smoke/gpu_smoke"]
+    shown = ["images/install-torch.sh", "agent/gpu_agent/torch.lock", "agent/gpu_agent/uv.lock", "smoke/gpu_smoke"]
     assert lines == ["*", *(f"!{path}" for path in shown), "**/__pycache__"]
     assert all((ROOT / path).exists() for path in shown)

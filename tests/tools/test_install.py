@@ -36,9 +36,11 @@ class Checkout:
         self.root = folder / "a checkout"
         (self.root / "tools").mkdir(parents=True)
         (self.root / "tools" / "install.py").write_text((ROOT / "tools" / "install.py").read_text())
-        names = ("uv", "dev", "comment", "torch")
-        for lock in ("requirements.lock", "policies/requirements.lock", *(f"locks/{name}.lock" for name in names)):
-            (self.root / lock).parent.mkdir(exist_ok=True)
+        for lock in (
+            *("requirements.lock", "policies/requirements.lock", "locks/dev.lock", "locks/comment.lock"),
+            *("agent/gpu_agent/torch.lock", "agent/gpu_agent/uv.lock"),
+        ):
+            (self.root / lock).parent.mkdir(parents=True, exist_ok=True)
             (self.root / lock).write_text(f"# {lock}\n")
         (self.root / "pyproject.toml").write_text("")
         self.tools = self.root / ".tools" / "bin"
@@ -46,7 +48,8 @@ class Checkout:
         (self.tools / "uv").write_text(UV)
         (self.tools / "uv").chmod(0o755)
         module = self.module()
-        (self.root / ".tools" / ".installed").write_text(module.fingerprint(self.root / "locks/uv.lock", sys.version))
+        lock = self.root / "agent/gpu_agent/uv.lock"
+        (self.root / ".tools" / ".installed").write_text(module.fingerprint(lock, sys.version))
 
     def module(self) -> ModuleType:
         spec = importlib.util.spec_from_file_location("install_under_test", self.root / "tools" / "install.py")
@@ -145,7 +148,7 @@ def test_the_cpu_build_of_torch_is_exchanged_once_the_machine_has_a_gpu(
     assert first == (
         "install: .venv-torch has the CPU build of torch, and this machine has a GPU now; creating it again"
     )
-    assert checkout.calls()[-1].endswith("locks/torch.lock")
+    assert checkout.calls()[-1].endswith("agent/gpu_agent/torch.lock")
     assert checkout.install("torch").stdout == ""
 
 
@@ -154,7 +157,7 @@ def test_torch_comes_from_its_lock_where_the_index_does_not_answer(checkout: Che
     done = checkout.install("torch")
     assert done.returncode == 0
     assert "no route to the index" in done.stdout or checkout.module().has_gpu()
-    assert checkout.calls()[-1].endswith("locks/torch.lock")
+    assert checkout.calls()[-1].endswith("agent/gpu_agent/torch.lock")
     assert "--require-hashes" in checkout.calls()[-1]
 
 

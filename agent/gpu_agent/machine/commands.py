@@ -95,10 +95,13 @@ class Machine:
 
 
 def _end(process: subprocess.Popen[bytes]) -> None:
-    """Send TERM to a running command and its group, then KILL. A process that survives KILL is left behind."""
+    """Send TERM to a running command and its group, then KILL. A process that survives KILL is left behind.
+
+    KILL follows also if the command itself has ended, because its children may ignore TERM.
+    """
+    if process.poll() is not None:
+        return
     for number, seconds in ((signal.SIGTERM, _GRACE_SEC), (signal.SIGKILL, 1.0)):
-        if process.poll() is not None:
-            return
         with contextlib.suppress(ProcessLookupError):
             os.killpg(process.pid, number)
         with contextlib.suppress(subprocess.TimeoutExpired):

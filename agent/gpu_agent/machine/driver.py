@@ -6,6 +6,7 @@ continue.
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Callable
 from pathlib import Path
 
@@ -110,7 +111,7 @@ def _install(config: Config, machine: Machine, deadline: float, restarting: Call
         )
     counter.write_text(f"{restarts + 1}\n")
     if not archive.exists():
-        _fetch(config.driver.installer, archive, machine, deadline)
+        _fetch(config.driver.installer, config.driver.sha256, archive, machine, deadline)
     restarting(True)
     # The long-term branch exists only in this mode, in which the installer restarts the machine itself.
     done = machine.run(
@@ -130,7 +131,8 @@ def _install(config: Config, machine: Machine, deadline: float, restarting: Call
         )
 
 
-def _fetch(url: str, archive: Path, machine: Machine, deadline: float) -> None:
+def _fetch(url: str, sha256: str, archive: Path, machine: Machine, deadline: float) -> None:
+    """Download the installer, which runs as root. Raises AgentExit: no-driver, or wrong-checksum."""
     part = archive.with_suffix(".part")
     for wait_sec in (5, 10, 20, 0):
         try:
@@ -140,6 +142,10 @@ def _fetch(url: str, archive: Path, machine: Machine, deadline: float) -> None:
             why = str(error)
             machine.clock.sleep(min(wait_sec, deadline - machine.clock.now()))
         else:
+            got = hashlib.sha256(part.read_bytes()).hexdigest()
+            if got != sha256:
+                part.unlink()
+                raise AgentExit("wrong-checksum", f"{url} has the SHA-256 {got}, expected {sha256}")
             part.rename(archive)
             return
     raise AgentExit("no-driver", f"cuda_installer could not be downloaded: {why}; the network may lack internet access")

@@ -89,12 +89,15 @@ class System:
         text: str = "",
         user: User | None = None,
         environment: Mapping[str, str] = ENVIRONMENT,
+        may_gain: bool = False,
     ) -> Output:
-        """Run a short command. A missing program and a time-out are exit codes here, not exceptions."""
-        user_options = {} if user is None else {"user": user.uid, "group": user.gid, "extra_groups": list(user.groups)}
+        """Run a short command. A missing program and a time-out are exit codes here, not exceptions.
+
+        A user's command gains no permissions without `may_gain`: a process of a job with the same user may trace it.
+        """
         try:
             process = subprocess.Popen(
-                argv,
+                argv if user is None else [*_setpriv(user, may_gain=may_gain), *argv],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=subprocess.STDOUT,
@@ -103,7 +106,6 @@ class System:
                 start_new_session=True,
                 text=True,
                 errors="replace",
-                **user_options,  # type: ignore[call-overload]
             )
         except OSError as error:
             return Output(MISSING, f"{argv[0]}: {error.strerror}")
@@ -130,18 +132,8 @@ class System:
         thread. Without `may_gain` no program gains permissions: sudo, newgrp and every other set-user-ID program has no
         effect. processes.py limits the process.
         """
-        groups = f"--groups={','.join(str(gid) for gid in user.groups)}" if user.groups else "--clear-groups"
-        rights = [] if may_gain else ["--no-new-privs"]
-        user_options = [
-            f"--reuid={user.uid}",
-            f"--regid={user.gid}",
-            groups,
-            "--inh-caps=-all",
-            "--pdeathsig=KILL",
-            *rights,
-        ]
         return subprocess.Popen(
-            processes.with_limits(["setpriv", *user_options, "--", *argv]),
+            processes.with_limits([*_setpriv(user, "--pdeathsig=KILL", may_gain=may_gain), *argv]),
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
@@ -252,6 +244,14 @@ class System:
                 lines.append(record.decode(errors="replace").partition(";")[2].partition("\n")[0])
         finally:
             os.close(log)
+
+
+def _setpriv(user: User, *options: str, may_gain: bool) -> list[str]:
+    """Return the start of a command line that runs a program as the user."""
+    groups = f"--groups={','.join(str(gid) for gid in user.groups)}" if user.groups else "--clear-groups"
+    rights = [] if may_gain else ["--no-new-privs"]
+    identity = [f"--reuid={user.uid}", f"--regid={user.gid}", groups, "--inh-caps=-all"]
+    return ["setpriv", *identity, *options, *rights, "--"]
 
 
 def _names(path: Path) -> list[str]:

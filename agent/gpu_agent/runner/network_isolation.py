@@ -180,7 +180,7 @@ def _verify(blocked: BlockedAddresses, docker: str, user: User, system: System) 
         raise AgentExit(
             "not-isolated", f"{user.name} is a member of a group with root access in this image: {', '.join(root)}"
         )
-    if system.run(["sudo", "-n", "true"], user=user, timeout_sec=10).code == 0:
+    if system.run(["sudo", "-n", "true"], user=user, timeout_sec=10, may_gain=True).code == 0:
         raise AgentExit(
             "not-isolated", f"{user.name} may use sudo without a password: check /etc/sudoers.d of the image"
         )

@@ -19,6 +19,7 @@ GROUPS: Mapping[str, Mapping[str, tuple[str, str]]] = {
         "init": ("gpu_ci.cli.init.command", "Write a new repository that deploys pools."),
         "github-app": ("gpu_ci.cli.github_app.command", "Create the GitHub Apps of a stack, and store their keys."),
         "new-project": ("gpu_ci.cli.new_project.command", "Write a Python project with tests on GPUs."),
+        "job": ("gpu_manager.cli.job_command", "Run one job in the sandbox."),
         "schema": ("gpu_ci.cli.schema", "Print the JSON Schema of stack files, for editors."),
     },
     "Check": {

@@ -18,6 +18,7 @@ from ..args import Args, Integer
 from ..component import ImagePipeline
 from ..errors import invalid
 from ..labels import merge
+from ..payload import lock
 from . import identities, schedules
 from .build.rules import BuildRegion
 from .build_program import LOCK, PIP_INSTALL, BuildProgram, archive
@@ -60,7 +61,7 @@ CALLS: Mapping[str, tuple[str, ...]] = {
     "compute.images.delete": ("compute.images.delete",),
 }
 """The permissions of the build in the project of the pipeline, by its API calls."""
-SETTINGS_KEY = "gpu-image-settings"
+SETTINGS_KEY, LOCK_KEY = "gpu-image-settings", "gpu-image-lock"
 """The metadata key of provision.sh's settings: lines with a name and a value of letters, digits and :/._+-."""
 # GitHub's names of the architectures.
 _ARCHITECTURES = {"x86_64": "x64", "arm64": "arm64"}
@@ -196,7 +197,7 @@ class HostImagePipelineArgs(GpuMachineArgs):
     def made_from(self) -> dict[str, str]:
         """The inputs of the image, by name. Equal inputs give an image of the same name until the next refresh."""
         chosen = {name.lower(): value for name, value in provision_settings(self).items() if name != "SHA256"}
-        return {"base": self.image, **chosen, "script": hashlib.sha256(script().encode()).hexdigest()[:12]}
+        return {"base": self.image, **chosen, "script": _digest(script()), "lock": _digest(_lock(self))}
 
 
 class HostImagePipeline(ImagePipeline):
@@ -418,6 +419,7 @@ def _metadata(args: HostImagePipelineArgs) -> dict[str, str]:
         "serial-port-enable": "FALSE",
         "startup-script": script(),
         SETTINGS_KEY: lines,
+        LOCK_KEY: _lock(args),
     }
 
 
@@ -428,7 +430,11 @@ def provision_settings(args: HostImagePipelineArgs) -> dict[str, str]:
     return {
         "DRIVER": driver.source,
         **(
-            {"BRANCH": INSTALLER_BRANCHES[driver.branch], "INSTALLER": versions.CUDA_INSTALLER}
+            {
+                "BRANCH": INSTALLER_BRANCHES[driver.branch],
+                "INSTALLER": versions.CUDA_INSTALLER,
+                "INSTALLER_SHA256": driver.sha256,
+            }
             if driver.source == "installer"
             else {}
         ),
@@ -436,9 +442,17 @@ def provision_settings(args: HostImagePipelineArgs) -> dict[str, str]:
         "SHA256": args.runner.archives[architecture],
         "ARCHITECTURE": architecture,
         "TORCH": args.torch or versions.TORCH,
-        "UV": versions.UV,
         "DOCKER": args.runner.docker,
     }
+
+
+def _lock(args: HostImagePipelineArgs) -> str:
+    """Return the lock of the default torch, or that of uv, which installs other versions."""
+    return lock("torch.lock" if args.torch in (None, versions.TORCH) else "uv.lock")
+
+
+def _digest(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()[:12]
 
 
 @cache

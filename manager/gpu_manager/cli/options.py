@@ -79,7 +79,7 @@ def last_view(config_file: str, chosen: str | None) -> dict[str, Any]:
     """
     sandbox_options = _options_of_sandbox()
     if sandbox_options and not config_file.startswith("gs://") and not Path(config_file).exists():
-        raise InputError(f"{config_file}: does not exist", hint=f"for the manager of `make job`: {sandbox_options}")
+        raise InputError(f"{config_file}: does not exist", hint=f"for the manager of `gpu-ci job`: {sandbox_options}")
     name = configuration(config_file).name
     in_bucket = bool(chosen and chosen.startswith("gs://"))
     where = str(chosen) if in_bucket else str(_file(chosen, name))
@@ -93,13 +93,13 @@ def last_view(config_file: str, chosen: str | None) -> dict[str, Any]:
     if found is None:
         hint = f"run gpu-ci manager run {'with the same --state' if in_bucket else 'on this computer'}"
         if sandbox_options and not in_bucket:
-            hint += f"; for the manager of `make job`: {sandbox_options}"
+            hint += f"; for the manager of `gpu-ci job`: {sandbox_options}"
         raise InputError(f"{where}: no manager has written here yet", hint=hint)
     return found
 
 
 def _options_of_sandbox() -> str:
-    """Return the options for the manager of `make job`, or "" if none has run here. tools/job.py writes the files."""
+    """Return the options for the manager of `gpu-ci job`, whose files job_command.py writes, or "" if none has run."""
     folder = Path(os.environ.get("PULUMI_SANDBOX_DIR") or ".sandbox") / "manager"
     files = {"--config": folder / "manager.json", "--state": folder / "state.sqlite"}
     files_exist = all(file.exists() for file in files.values())

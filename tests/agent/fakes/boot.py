@@ -49,7 +49,6 @@ def config(**changes: Any) -> dict[str, Any]:
         "check_args": ["--pool", "l 4", "--expect-gpus", "1"],
         "check_sec": 600,
         "torch": "2.13.0",
-        "uv": "0.13.8",
         **changes,
     }
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+import hashlib
 import io
 import shutil
 import sys
@@ -20,12 +22,18 @@ from gpu_agent.outcomes import AgentExit
 from tests.agent.fakes.boot import Tools
 from tests.agent.fakes.clock import FakeClock
 
-INSTALLER = DriverConfig(source="installer", branch="lts", installer="https://releases.example/cuda_installer.pyz")
+CONTENT = b"the installer"
+INSTALLER = DriverConfig(
+    source="installer",
+    branch="lts",
+    installer="https://releases.example/cuda_installer.pyz",
+    sha256=hashlib.sha256(CONTENT).hexdigest(),
+)
 COS = DriverConfig(source="cos", branch="R580", image="registry.example/torch@sha256:00")
 
 
 def configured(source: DriverConfig, check_sec: int = 600) -> Config:
-    return Config("l4", ["--expect-gpus", "1"], check_sec, "2.13.0", "0.13.8", source)
+    return Config("l4", ["--expect-gpus", "1"], check_sec, "2.13.0", source)
 
 
 class Driven:
@@ -47,7 +55,7 @@ class Driven:
         self.downloads.append(url)
         if not self.way_out:
             raise http.Unreachable("GET", url, "no complete answer before the deadline")
-        shutil.copyfileobj(io.BytesIO(b"the installer"), sink)
+        shutil.copyfileobj(io.BytesIO(CONTENT), sink)
 
     def installs(self, text: str) -> None:
         """Replace python3, which is only used to run the installer."""
@@ -103,6 +111,15 @@ def test_the_installer_is_fetched_and_run_and_its_restart_is_expected_while_it_r
     assert driven.calls == ["install_driver --installation-mode=binary --installation-branch=lts"]
     assert driven.restarting == [True, False]
     assert list(driven.machine.state.iterdir()) == []
+
+
+def test_an_installer_with_another_checksum_does_not_run(driven: Driven) -> None:
+    driven.installs("true")
+    with pytest.raises(AgentExit, match="has the SHA-256") as raised:
+        driven.boot(dataclasses.replace(INSTALLER, sha256="0" * 64))
+    assert raised.value.end.reason == "wrong-checksum"
+    assert (driven.calls, driven.restarting) == ([], [])
+    assert sorted(file.name for file in driven.machine.state.iterdir()) == ["began", "restarts"]
 
 
 @pytest.mark.parametrize(

@@ -56,6 +56,15 @@ def test_a_process_of_a_user_has_the_users_rights_and_ends_with_its_parent() -> 
     assert rights == [[str(NOBODY)] * 4, [str(NOBODY)] * 4, [], ["1"], ["0" * 16]]
 
 
+@pytest.mark.parametrize(("may_gain", "value"), [(False, "1"), (True, "0")])
+def test_a_short_command_of_a_user_gains_permissions_only_if_it_may(may_gain: bool, value: str) -> None:
+    machine.needs("setpriv")
+    said = HERE.run(["cat", "/proc/self/status"], timeout_sec=30, user=SOMEBODY, may_gain=may_gain).text
+    status = dict(line.split(":\t", 1) for line in said.splitlines())
+    rights = [status[name].split()[:4] for name in ("Uid", "Gid", "Groups", "NoNewPrivs", "CapEff")]
+    assert rights == [[str(NOBODY)] * 4, [str(NOBODY)] * 4, [], [value], ["0" * 16]]
+
+
 def test_all_processes_of_a_user_end_and_no_others() -> None:
     def work() -> list[object]:
         user = HERE.runner_user()

@@ -373,7 +373,9 @@ def test_sudo_without_a_password_is_named() -> None:
 
     class WithSudo(System):
         def run(self, argv, **rest):  # type: ignore[no-untyped-def]
-            return super().run(["true"] if argv[0] == "sudo" else argv, **rest)
+            # Like sudo, it has no effect for a process that can gain no permissions.
+            works = ["grep", "-qP", r"NoNewPrivs:\t0", "/proc/self/status"]
+            return super().run(works if argv[0] == "sudo" else argv, **rest)
 
     def work() -> str:
         machine.network()
@@ -458,6 +460,7 @@ class AnsweringSystem(System):
         text: str = "",
         user: User | None = None,
         environment: Mapping[str, str] = ENVIRONMENT,
+        may_gain: bool = False,
     ) -> Output:
         if argv[0] == "sudo":
             return self.answers.get("sudo", Output(1, "a password is required"))

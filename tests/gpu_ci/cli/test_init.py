@@ -68,9 +68,9 @@ def test_the_written_stack_file_passes_the_check(ask: Ask, tmp_path: Path, optio
     ("options", "extras", "apps"),
     [
         (GOOGLE, "cli,gcp,sandbox", []),
-        (SETS["google"], "cli,gcp,github,sandbox", ["app", "managerApp"]),
+        (SETS["google"], "cli,gcp,github,manager,sandbox", ["app", "managerApp"]),
         (SETS["aws"], "aws,cli,gcp,github,kubernetes,sandbox", ["app", "runnerApp"]),
-        (SETS["both"], "aws,cli,gcp,github,kubernetes,sandbox", ["app", "runnerApp", "managerApp"]),
+        (SETS["both"], "aws,cli,gcp,github,kubernetes,manager,sandbox", ["app", "runnerApp", "managerApp"]),
         (SETS["gke"], "cli,gcp,github,kubernetes,sandbox", ["app", "runnerApp"]),
         (SETS["both clusters"], "aws,cli,gcp,github,kubernetes,sandbox", ["app", "runnerApp"]),
     ],
@@ -183,19 +183,19 @@ CHANGES = """\
 --- a/requirements.txt
 +++ b/requirements.txt
 @@ -1 +1 @@
--gpu-ci[cli,gcp,github,sandbox] @ git+https://example.com/gpu-ci@0123
-+gpu-ci[aws,cli,gcp,github,kubernetes,sandbox] @ git+https://example.com/gpu-ci@0123
+-gpu-ci[cli,gcp,github,manager,sandbox] @ git+https://example.com/gpu-ci@0123
++gpu-ci[aws,cli,gcp,github,kubernetes,manager,sandbox] @ git+https://example.com/gpu-ci@0123
 --- a/sandbox.yaml
 +++ b/sandbox.yaml
-@@ -8,2 +8,3 @@
+@@ -26,2 +26,3 @@
      - apps/3/installations/13
 +    - apps/2/installations/12
 
-@@ -13,2 +14,3 @@
+@@ -31,2 +32,3 @@
      3: {organization_self_hosted_runners: write, actions: write}
 +    2: {organization_self_hosted_runners: write}
 
-@@ -23 +25,4 @@
+@@ -41 +43,4 @@
        result: {secretData: "${made.rsaPrivateKeys.3}"}
 +    - match: {secret: "*/github-runner-app-key"}
 +      secrets: [secretData]
@@ -480,9 +480,14 @@ def test_what_is_in_the_way_is_reported_before_a_file_is_written(
 
 @pytest.mark.slow
 @pytest.mark.engine
-@pytest.mark.parametrize(("chosen", "created"), [("google", 16), ("aws", 46), ("both", 58), ("gke", 31)])
-def test_three_commands_lead_from_an_empty_folder_to_a_preview(tmp_path: Path, chosen: str, created: int) -> None:
-    """init, pip install, preview: with a wheel, so that nothing of the checkout is used but the CLI."""
+@pytest.mark.timeout(900)
+@pytest.mark.parametrize(
+    ("chosen", "created", "runs_job"), [("google", 16, True), ("aws", 46, False), ("gke", 31, False)]
+)
+def test_a_new_repository_is_deployed_and_runs_a_job_without_an_edit(
+    tmp_path: Path, chosen: str, created: int, runs_job: bool
+) -> None:
+    """init, pip install, preview, up, job: with a wheel, so that only the CLI and torch of the checkout are used."""
     uv = ROOT / ".tools" / "bin" / "uv"
     subprocess.run([uv, "build", "-q", "--wheel", "-o", tmp_path, ROOT], check=True)
     [wheel] = tmp_path.glob("*.whl")
@@ -492,9 +497,18 @@ def test_three_commands_lead_from_an_empty_folder_to_a_preview(tmp_path: Path, c
     subprocess.run([uv, "venv", "-q", "--python", sys.executable, new / ".venv"], check=True)
     python = new / ".venv" / "bin" / "python"
     subprocess.run([uv, "pip", "install", "-q", "--python", python, "-r", new / "requirements.txt"], check=True)
-    environment = os.environ | {"PULUMI_SANDBOX_ENGINE_DIR": str(ROOT / ".engine")}
-    environment.pop("PULUMI_SANDBOX_DIR", None)
-    preview = [new / ".venv" / "bin" / "pulumi-sandbox", "preview", "--stack", "dev"]
-    answer = subprocess.run(preview, cwd=new, env=environment, capture_output=True, text=True, check=False)
-    assert answer.returncode == 0, answer.stdout + answer.stderr
-    assert f"+ {created} to create" in answer.stdout
+    (new / ".venv-torch").symlink_to(ROOT / ".venv-torch")
+    environment = {name: value for name, value in os.environ.items() if name != "PULUMI_SANDBOX_DIR"}
+    environment |= {"PULUMI_SANDBOX_ENGINE_DIR": str(ROOT / ".engine"), "NO_COLOR": "1"}
+
+    def run(program: str, *words: str) -> str:
+        command = [new / ".venv" / "bin" / program, *words, "--stack", "dev"]
+        answer = subprocess.run(command, cwd=new, env=environment, capture_output=True, text=True, check=False)
+        assert answer.returncode == 0, answer.stdout + answer.stderr
+        return answer.stdout
+
+    assert f"+ {created} to create" in run("pulumi-sandbox", "preview")
+    assert f"+ {created} created" in run("pulumi-sandbox", "up", "--yes", "--skip-preview")
+    if runs_job:
+        assert "success" in run("gpu-ci", "job").splitlines()[-1]
+    run("pulumi-sandbox", "destroy", "--yes")

@@ -10,6 +10,7 @@ from gpu_catalog.setup import driver_source
 # The fields that only other kinds of pools have, and those that no user sets on a machine of Compute Engine.
 _UNSAID = ("kernel_module", "ami_type", "mig_profile", "gke_partition_size", "python")
 _OWN = "projects/acme-ci/global/images/gpu"
+SHA256 = "e" * 64
 _PLAIN = "projects/ubuntu-os-cloud/global/images/family/ubuntu-2404-lts-amd64"
 _COS = "projects/cos-cloud/global/images/family/cos-{}stable"
 _ACCELERATOR = "projects/ubuntu-os-accelerator-images/global/images/family/ubuntu-accelerator-2404-{}-with-nvidia-{}"
@@ -61,7 +62,8 @@ def _software(row: dict[str, Any], machine: Machine) -> dict[str, Any] | None:
     if source in ("prebuilt", "operator", "al2023", "bottlerocket"):
         return None
     if source is None and branch is None:
-        fraction = {"driver": {"source": "installer"}, "image": _PLAIN} if machine.gpu_count < 1 else {"image": _OWN}
+        installed = {"driver": {"source": "installer", "sha256": SHA256}, "image": _PLAIN}
+        fraction = installed if machine.gpu_count < 1 else {"image": _OWN}
         return fraction | ({"torch": torch} if torch else {})
     branch = branch or driver_source(source).default_of(machine)
     if source == "cos":
@@ -72,7 +74,7 @@ def _software(row: dict[str, Any], machine: Machine) -> dict[str, Any] | None:
         return {"driver": driver, "image": _COS.format("arm64-" if architecture == "arm64" else "")}
     found = {"torch": torch or _torch(machine, branch)}
     if source == "installer":
-        return {"driver": {"source": "installer", "branch": branch}, "image": _PLAIN, **found}
+        return {"driver": {"source": "installer", "branch": branch, "sha256": SHA256}, "image": _PLAIN, **found}
     form = (
         _ACCELERATOR.format(architecture, branch)
         if source or architecture == "arm64"

@@ -145,7 +145,7 @@ def test_each_way_to_buy_is_what_google_calls_it(
     [
         ({}, True),
         ({"driver": {"source": "cos", "checkImage": CONTAINER}, "image": COS}, True),
-        ({"driver": {"source": "installer"}, "image": PLAIN}, False),
+        ({"driver": {"source": "installer", "sha256": "e" * 64}, "image": PLAIN}, False),
         ({"image": ROCKY}, False),
         ({"image": "projects/acme-ci/global/images/gpu"}, False),
     ],

@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import hashlib
 import json
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -17,6 +18,8 @@ from gpu_common import google_permissions
 
 from tests.gpu_ci.harness import Deployment, deploy
 from tests.gpu_ci.support import COMPUTED
+
+ROOT = Path(__file__).resolve().parents[3]
 
 PROJECT = "example-ci"
 WIRING = {"project": PROJECT, "subnetwork": "projects/example-ci/regions/us-central1/subnetworks/ci"}
@@ -124,10 +127,17 @@ def test_the_check_machine_is_one_that_installs_nothing_and_tries_the_runner() -
 
 def test_the_check_machine_takes_the_driver_from_the_image_that_an_installer_made() -> None:
     base = "projects/ubuntu-os-cloud/global/images/family/ubuntu-2404-lts-amd64"
-    [builder, check] = build(image=base, driver={"source": "installer", "branch": 580}).of(":RegionInstanceTemplate")
+    [builder, check] = build(image=base, driver={"source": "installer", "branch": 580, "sha256": "e" * 64}).of(
+        ":RegionInstanceTemplate"
+    )
     assert json.loads(check.inputs["metadata"]["gpu-agent-config"])["driver"] == {"source": "image"}
     lines = builder.inputs["metadata"][resources.SETTINGS_KEY].splitlines()
-    assert lines[:3] == ["DRIVER=installer", "BRANCH=lts", f"INSTALLER={versions.CUDA_INSTALLER}"]
+    assert lines[:4] == [
+        "DRIVER=installer",
+        "BRANCH=lts",
+        f"INSTALLER={versions.CUDA_INSTALLER}",
+        f"INSTALLER_SHA256={'e' * 64}",
+    ]
 
 
 def test_the_steps_install_hashed_libraries_and_then_build_and_check() -> None:
@@ -154,16 +164,19 @@ def test_the_program_reads_the_settings_of_its_steps() -> None:
     assert found.in_use == ["projects/b/global/images/two", *pinned]
     assert (found.builder.deadline_sec, found.check.deadline_sec) == (3600, 1200)
     assert found.storage_location == "us-central1"
-    script = hashlib.sha256(resources.script().encode()).hexdigest()[:12]
+    script, lock = (
+        hashlib.sha256(text.encode()).hexdigest()[:12]
+        for text in (resources.script(), (ROOT / "agent/gpu_agent/torch.lock").read_text())
+    )
     assert found.made_from == {
         "base": versions.GCE_IMAGE,
         "driver": "image",
         "runner": versions.RUNNER,
         "architecture": "x64",
         "torch": versions.TORCH,
-        "uv": versions.UV,
         "docker": "rootless",
         "script": script,
+        "lock": lock,
     }
 
 
@@ -212,7 +225,7 @@ WRONG: list[tuple[dict[str, Any], str, str, str]] = [
         "installs its driver at every boot, so an image cannot contain the driver",
         "remove driver, to use Google's image with a driver as the base image",
     ),
-    ({"driver": {"source": "installer"}}, ".image", "the default image contains a driver", ""),
+    ({"driver": {"source": "installer", "sha256": "e" * 64}}, ".image", "the default image contains a driver", ""),
     (
         {"runner": {"docker": "rootful"}},
         ".runner",
@@ -235,7 +248,7 @@ def test_a_mistake_is_one_problem_with_one_hint(changes: dict[str, Any], path: s
 
 def test_the_example_and_an_installed_driver_are_valid() -> None:
     base = "projects/debian-cloud/global/images/family/debian-12"
-    installed = {**SHORT, "image": base, "driver": {"source": "installer", "branch": 595}}
+    installed = {**SHORT, "image": base, "driver": {"source": "installer", "branch": 595, "sha256": "e" * 64}}
     assert images.check({"one": SHORT, "two": installed})[1] == []
 
 

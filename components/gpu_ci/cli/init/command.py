@@ -57,10 +57,11 @@ OPTIONS = {
 }
 """The options that may be required. An organization requires the last two."""
 _OF_ORGANIZATION = ("repositories", "project")
-_AS_GIVEN = ("stack", "project", "region", "organization", "repositories", "location", "runner_image")
+_AS_GIVEN = ("stack", "project", "region", "organization", "plan", "repositories", "location", "runner_image")
 # docs/guides/github.md has the fields of an App.
 _APP_FIELDS = {"id": int, "installationId": int, "privateKey": str}
 
+_TORCH = "python3 -m venv .venv-torch && .venv-torch/bin/pip install torch numpy"
 _FILE_OF_STACK = re.compile(r"Pulumi\.(.+)\.ya?ml")
 _PLACEHOLDER = re.compile(r"(?<=[/@])(OWNER|COMMIT)(?=[/@]|$)")
 _POOL = re.compile(r"(?P<name>[^=]+)=(?P<machine>[^:=]+)(:(?P<market>[a-z-]+))?")
@@ -76,6 +77,8 @@ _ZONE = re.compile(r"(?P<region>[a-z]+-[a-z]+[0-9]+)-[a-z]")
 @click.option("--project", default="", help="The id of the Google Cloud project.")
 @click.option("--region", default="us-central1", show_default=True, help="The region of the Compute Engine pools.")
 @click.option("--organization", default="", help="The GitHub organization whose jobs the pools run.")
+@click.option("--plan", type=click.Choice(["free", "team", "enterprise"]), metavar="PLAN",
+              help="The organization's GitHub plan: free, team or enterprise.")  # fmt: skip
 @click.option("--repository", "repositories", multiple=True, help="A repository that can use the pools. Repeatable.")
 @click.option("--cluster", default="", help="The name of an existing EKS cluster.")
 @click.option("--subnet", "subnets", multiple=True, metavar="ZONE=ID", help="A private subnet of the EKS cluster.")
@@ -124,10 +127,14 @@ def _next_steps(folder: Path, chosen: Repository) -> Sequence[str]:
         f"add gpu-ci:site.github to {chosen.stack_file}, or delete the file and run init again with --organization and "
         "--repository   (until then, no job can reach the pools)"
     )
+    runs_jobs = bool(chosen.machines and chosen.organization)
     local, image = "@ file:" in chosen.requirement, chosen.runner_image.endswith("0" * 64)
     return [
         "python3 -m venv .venv && .venv/bin/pip install -r requirements.txt   (takes minutes)",
         f".venv/bin/pulumi-sandbox preview --stack {chosen.stack}   (needs no account)",
+        f"{_TORCH}   (for the smoke check in the sandbox; 5 GB)",
+        f".venv/bin/pulumi-sandbox up --stack {chosen.stack} --yes   (deploys in the sandbox)",
+        *([f".venv/bin/gpu-ci job --stack {chosen.stack}   (runs a job in the sandbox)"] if runs_jobs else []),
         *_state_steps(chosen),
         *(app_steps if chosen.apps else [no_jobs]),
         *(["replace the address in requirements.txt before you commit it: it is on this computer"] if local else []),

@@ -117,6 +117,8 @@ class Repository:
     project: str = ""
     region: str = ""
     organization: str = ""
+    plan: str | None = None
+    """The organization's GitHub plan, if the user gave it."""
     repositories: Sequence[str] = ()
     clusters: Mapping[str, str] = field(default_factory=dict)
     """The names of the existing clusters, by the kind of the pools on them."""
@@ -198,7 +200,9 @@ def requirement(pools: Sequence[Pool], organization: str, source: str = "") -> s
     """
     kinds = {pool.kind for pool in pools}
     needed = {"cli", "sandbox", *(extra for each in catalog() if each.kind in kinds for extra in each.extras)}
-    needed |= {"gcp", "github"} if organization else set()  # the keys of Apps are in Secret Manager
+    if organization:
+        # The keys of Apps are in Secret Manager. The runner manager starts machines on Compute Engine.
+        needed |= {"gcp", "github"} | ({"manager"} if "gce-runners" in kinds else set())
     source = source or extras.source()
     name = f"gpu-ci[{','.join(sorted(needed))}]"
     return f"{name} @ {source}" if source else f"{name}=={importlib.metadata.version('gpu-ci')}"

@@ -30,7 +30,7 @@ NEXT_STEPS = {
     ", because machines publish a key as a guest attribute",
     "no-tool": "use an image that contains the named program",
     "no-runner": "check that the network has internet access, or include the runner in the image",
-    "wrong-checksum": "set runner.sha256 to the checksum in the runner's release notes",
+    "wrong-checksum": "correct runner.sha256 or driver.sha256: the summary names the file and its checksum",
     "no-docker": "use an image in which rootless Docker starts (docs/how-it-works/job-isolation.md), or "
     "runner.docker: none",
     "disk-full": "raise diskGib",

@@ -42,7 +42,7 @@ _BUILDER_SPARE_SEC = 600
 _HINTS = {
     "no-capacity": "run the pipeline again later, or add zones",
     "unreachable": "check that the subnetwork has Cloud NAT; run the pipeline again",
-    "wrong-checksum": "set runner.sha256 to the checksum in the runner's release notes",
+    "wrong-checksum": "correct runner.sha256 or driver.sha256: the summary names the file and its checksum",
     "wrong-key": "the signing key of the repository changed: compare it with the vendor's page, and update gpu-ci",
     "no-driver": "use another base image or driver.branch (docs/guides/images.md)",
     "no-tool": "use Ubuntu 24.04 or Debian 12 as the base image",

@@ -75,16 +75,23 @@ apt_get() {
     apt-get -qq -o DPkg::Lock::Timeout=300 -o Acquire::Retries=5 "${@:3}"
 }
 
+# verify NAME FILE SHA256: fails unless the file has this checksum.
+verify() {
+  local sum
+  sum=$(sha256sum "$2" | cut -d ' ' -f 1)
+  [[ $sum == "$3" ]] || fail wrong-checksum "$1 has the SHA-256 $sum, expected $3"
+}
+
 # settings: reads KEY=VALUE lines from the metadata. The component has validated the values.
 settings() {
   local line text
   text=$(metadata GET instance/attributes/gpu-image-settings) || fail no-config "the metadata has no gpu-image-settings"
   while read -r line; do
-    [[ $line =~ ^(DRIVER|BRANCH|INSTALLER|RUNNER|SHA256|ARCHITECTURE|TORCH|UV|DOCKER)=([A-Za-z0-9:/._+-]*)$ ]] ||
+    [[ $line =~ ^(DRIVER|BRANCH|INSTALLER|INSTALLER_SHA256|RUNNER|SHA256|ARCHITECTURE|TORCH|DOCKER)=([A-Za-z0-9:/._+-]*)$ ]] ||
       fail no-config "gpu-image-settings has the line ${line:0:80}"
     printf -v "${BASH_REMATCH[1]}" %s "${BASH_REMATCH[2]}"
   done <<<"$text"
-  for line in DRIVER RUNNER SHA256 ARCHITECTURE TORCH UV DOCKER; do
+  for line in DRIVER RUNNER SHA256 ARCHITECTURE TORCH DOCKER; do
     [[ -n ${!line-} ]] || fail no-config "gpu-image-settings has no $line"
   done
 }
@@ -111,6 +118,7 @@ step_driver() {
   ((restarts <= RESTARTS)) || fail no-driver "cuda_installer has restarted the machine $restarts times"
   echo $((restarts + 1)) >"$STATE/restarts"
   [[ -e $STATE/cuda_installer.pyz ]] || download "$INSTALLER" "$STATE/cuda_installer.pyz"
+  verify "$INSTALLER" "$STATE/cuda_installer.pyz" "$INSTALLER_SHA256"
   # In the mode repo, the installer ignores the branch (linux/cuda_installer/os_installers/ubuntu.py at e4d32d9). The
   # builder has no GPU. The installer compares the checksum of the driver itself.
   run no-driver "cuda_installer failed" python3 "$STATE/cuda_installer.pyz" install_driver --ignore-no-gpu \
@@ -129,9 +137,7 @@ step_runner() {
   local archive=$STATE/runner.tar.gz folder=$ROOT/opt/actions-runner/$RUNNER name
   name=actions-runner-linux-$ARCHITECTURE-$RUNNER.tar.gz
   download "https://github.com/actions/runner/releases/download/v$RUNNER/$name" "$archive"
-  local sum
-  sum=$(sha256sum "$archive" | cut -d ' ' -f 1)
-  [[ $sum == "$SHA256" ]] || fail wrong-checksum "$name has the SHA-256 $sum, expected $SHA256"
+  verify "$name" "$archive" "$SHA256"
   rm -rf "$folder"
   mkdir -p "$folder"
   run no-runner "$name could not be unpacked" \
@@ -145,18 +151,21 @@ step_runner() {
 
 # step_torch: installs torch where the boot agent looks for it (agent/gpu_agent/check.py), with the same commands.
 step_torch() {
-  local home=$ROOT/var/lib/gpu-ci/torch version=${TORCH%%+*} cuda=""
+  local home=$ROOT/var/lib/gpu-ci/torch version=${TORCH%%+*} cuda="" lock=$STATE/lock
   [[ $TORCH != *+* ]] || cuda=${TORCH#*+}
   rm -rf "$home"
   mkdir -p "${home%/*}"
   run no-tool "the environment for torch could not be created" python3 -m venv "$home"
-  local pip=("$home/bin/python" -m pip install --quiet --no-cache-dir)
-  if [[ -z $cuda ]]; then
+  metadata GET instance/attributes/gpu-image-lock >"$lock" || fail no-config "the metadata has no gpu-image-lock"
+  local pip=("$home/bin/python" -m pip install --quiet --no-cache-dir --only-binary :all:)
+  if grep -q "^torch==$TORCH " "$lock"; then
+    run unreachable "torch $TORCH could not be installed" "${pip[@]}" --require-hashes -r "$lock"
+  elif [[ -z $cuda ]]; then
     run unreachable "torch $TORCH could not be installed" "${pip[@]}" "torch==$version"
   else
-    run unreachable "uv $UV could not be installed" "${pip[@]}" "uv==$UV"
+    run unreachable "uv could not be installed" "${pip[@]}" --require-hashes -r "$lock"
     run unreachable "torch $TORCH could not be installed" "$home/bin/uv" pip install --quiet --no-cache \
-      --python "$home/bin/python" --torch-backend "$cuda" "torch==$version"
+      --only-binary :all: --python "$home/bin/python" --torch-backend "$cuda" "torch==$version"
   fi
   run no-torch "torch $TORCH cannot be imported" "$home/bin/python" -c 'import torch'
   # The agent writes the file without a newline, and compares the whole text.

@@ -41,7 +41,6 @@ def agent_config(
         "check_args": [part for option in expectations.items() if option[1] for part in option],
         "check_sec": max(deadline_sec - _OVERHEAD_SEC, 60),
         "torch": args.torch or versions.TORCH,
-        "uv": versions.UV,
         "driver": _driver(args.driver),
         **(_registration_config(registration) if registration else {}),
     }
@@ -58,6 +57,7 @@ def _driver(driver: Driver) -> dict[str, str]:
             "source": "installer",
             "branch": software.INSTALLER_BRANCHES[driver.branch],
             "installer": versions.CUDA_INSTALLER,
+            "sha256": driver.sha256,
         }
     if driver.source == "cos":
         return {"source": "cos", "branch": f"R{driver.branch}", "image": driver.check_image}

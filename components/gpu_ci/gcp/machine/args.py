@@ -51,6 +51,12 @@ class InstallerDriver(Args):
         default=580,
         description="the driver branch: 580, 595 or 610, which cuda_installer names lts, prod and nfb",
     )
+    sha256: str = Field(
+        pattern="^[0-9a-f]{64}$",
+        description="the SHA-256 of cuda_installer.pyz of version 1.9.1, which runs as root; Google publishes none, so "
+        "download the file once, review it, and run sha256sum",
+        examples=["0" * 64],
+    )
 
     @field_validator("branch")
     @classmethod

@@ -6,8 +6,10 @@ entry has the PATH and the environment of guests. Without the entry, no guest ru
 
 from __future__ import annotations
 
+import importlib.util
 import json
 import os
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -33,6 +35,13 @@ class GuestSettings:
     """The guest attributes of every VM (`namespace/key` to value), if startup scripts are assumed done and not run."""
 
 
+HINT = (
+    "hint: add `guest: {}` to sandbox.yaml next to Pulumi.yaml, and what the program needs to its `path` and "
+    "`environment`, such as GPU_SMOKE_DEVICE: cpu for gpu-smoke on the CPU"
+)
+"""The hint if the entry is missing."""
+# The folder of a package that is installed with the sandbox.
+_PACKAGE = re.compile(r"\$\{package\.(\w+)\}")
 ASSUME = "PULUMI_SANDBOX_ASSUME"
 """The environment variable that turns startup scripts off. Its value is a JSON map of guest attributes."""
 
@@ -56,14 +65,17 @@ def guest(file: Path, project: Path) -> GuestSettings:
     if not isinstance(environment, dict):
         raise wrong_type(file, "guest.environment", environment, "a map of strings")
     variables = {
-        str(name): text(file, f"guest.environment.{name}", value).replace(f"${{{PROJECT}}}", str(project.absolute()))
+        str(name): _PACKAGE.sub(
+            _folder_of,
+            text(file, f"guest.environment.{name}", value).replace(f"${{{PROJECT}}}", str(project.absolute())),
+        )
         for name, value in environment.items()
     }
     for name, value in variables.items():
         for placeholder in PLACEHOLDER.findall(value):
             if placeholder not in (*NAMES, SERIAL_PORT):
                 problem = f"{file.name}: guest.environment.{name}: no such service\n  got: ${{{placeholder}}}"
-                placeholders = ", ".join(f"${{{one}}}" for one in (*NAMES, SERIAL_PORT, PROJECT))
+                placeholders = ", ".join(f"${{{one}}}" for one in (*NAMES, SERIAL_PORT, PROJECT, "package.NAME"))
                 raise SettingsError(f"{problem}\n  expected: {placeholders}")
     return GuestSettings(
         tuple(
@@ -74,6 +86,12 @@ def guest(file: Path, project: Path) -> GuestSettings:
         {name: value for name, value in variables.items() if PLACEHOLDER.search(value)},
         journal=output == "journal",
     )
+
+
+def _folder_of(placeholder: re.Match[str]) -> str:
+    """Return the folder of an installed package. A placeholder without one stays, and is reported."""
+    spec = importlib.util.find_spec(placeholder[1])
+    return spec.submodule_search_locations[0] if spec and spec.submodule_search_locations else placeholder[0]
 
 
 def assumed(text: str) -> dict[str, str]:

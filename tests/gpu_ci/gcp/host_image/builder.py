@@ -64,13 +64,13 @@ class Builder:
             (self.root / path).write_text(text)
         self.downloads.mkdir()
         archive = runner_archive()
+        self.lock = "uv==1.2.3 --hash=sha256:0\n"
         self.settings: dict[str, str] = {
             "DRIVER": "image",
             "RUNNER": RUNNER,
             "SHA256": hashlib.sha256(archive).hexdigest(),
             "ARCHITECTURE": "x64",
             "TORCH": TORCH,
-            "UV": "0.13.8",
             "DOCKER": "rootless",
         }
         for name, content in {
@@ -106,7 +106,7 @@ class Builder:
     def boot(self) -> subprocess.CompletedProcess[str]:
         """Run the script as the startup script of the machine."""
         lines = "".join(f"{key}={value}\n" for key, value in self.settings.items())
-        self.google.attributes["gpu-image-settings"] = lines
+        self.google.attributes |= {"gpu-image-settings": lines, "gpu-image-lock": self.lock}
         environ = {
             "PATH": self.tools.path,
             "GPU_CI_ROOT": str(self.root),

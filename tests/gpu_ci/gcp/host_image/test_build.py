@@ -49,7 +49,7 @@ def test_a_provisioning_that_fails_creates_no_image_and_leaves_no_machine(
     assert (project.images(), project.machines()) == ({}, [])
     assert capsys.readouterr().err == (
         "gpu-ci: the builder machine failed in us-central1-a: step runner: the archive has another SHA-256\n"
-        "  hint: set runner.sha256 to the checksum in the runner's release notes\n"
+        "  hint: correct runner.sha256 or driver.sha256: the summary names the file and its checksum\n"
     )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import shutil
@@ -69,7 +70,7 @@ def test_programs_are_installed_from_their_pinned_sources_in_this_order(builder:
         f"curl https://github.com/actions/runner/releases/download/v{RUNNER}/actions-runner-linux-x64-{RUNNER}.tar.gz",
         "installdependencies",
         f"python3 -m venv {torch}",
-        f"python -m pip install --quiet --no-cache-dir torch=={TORCH}",
+        f"python -m pip install --quiet --no-cache-dir --only-binary :all: torch=={TORCH}",
         "python -c import torch",
         "curl https://download.docker.com/linux/ubuntu/gpg",
         "curl https://nvidia.github.io/libnvidia-container/gpgkey",
@@ -80,6 +81,32 @@ def test_programs_are_installed_from_their_pinned_sources_in_this_order(builder:
         "apt-get clean",
         "cloud-init clean --logs",
     ]
+
+
+@pytest.mark.parametrize(
+    ("torch", "lock", "expected"),
+    [
+        (TORCH, f"torch=={TORCH} --hash=sha256:0\n", ["--require-hashes -r LOCK"]),
+        (
+            "9.9.9+cu126",
+            "uv==1.2.3 --hash=sha256:0\n",
+            ["--require-hashes -r LOCK", "--python PYTHON --torch-backend cu126 torch==9.9.9"],
+        ),
+    ],
+)
+def test_torch_or_the_uv_that_installs_it_is_checked_by_hashes(
+    builder: Builder, torch: str, lock: str, expected: list[str]
+) -> None:
+    builder.settings["TORCH"], builder.lock = torch, lock
+    assert builder.verdict().outcome == "pass"
+    names = {
+        str(builder.root / "var/lib/gpu-ci-image/lock"): "LOCK",
+        str(builder.root / "var/lib/gpu-ci/torch/bin/python"): "PYTHON",
+    }
+    found = [call.split(":all: ")[1] for call in builder.called() if " :all: " in call]
+    for path, name in names.items():
+        found = [call.replace(path, name) for call in found]
+    assert found == expected
 
 
 def test_nothing_of_the_builder_machine_is_left_in_the_image(builder: Builder) -> None:
@@ -125,13 +152,18 @@ def _settings(**changes: str) -> Callable[[Builder], object]:
 
 
 def _restarts(builder: Builder) -> None:
-    builder.settings |= {"DRIVER": "installer", "BRANCH": "lts", "INSTALLER": "https://e.example/cuda_installer.pyz"}
+    builder.settings |= INSTALLER
     state = builder.root / "var/lib/gpu-ci-image"
     state.mkdir(parents=True)
     (state / "restarts").write_text("4\n")
 
 
-INSTALLER = {"DRIVER": "installer", "BRANCH": "lts", "INSTALLER": "https://e.example/cuda_installer.pyz"}
+INSTALLER = {
+    "DRIVER": "installer",
+    "BRANCH": "lts",
+    "INSTALLER": "https://e.example/cuda_installer.pyz",
+    "INSTALLER_SHA256": hashlib.sha256(b"installer").hexdigest(),
+}
 KEY = "A" * 40
 
 FAILURES = [
@@ -153,6 +185,11 @@ FAILURES = [
         ),
         "no-driver",
         "step driver: cuda_installer failed: no gcc",
+    ),
+    (
+        _settings(**{**INSTALLER, "INSTALLER_SHA256": "0" * 64}),
+        "wrong-checksum",
+        "step driver: https://e.example/cuda_installer.pyz has the SHA-256",
     ),
     (_restarts, "no-driver", "step driver: cuda_installer has restarted the machine 4 times"),
     (
@@ -200,6 +237,5 @@ def test_the_settings_of_the_script_are_those_of_the_component(host_image_args: 
         "SHA256": "af4b794c1bc41d73d40535e3fe092a39f9679cd8d965954c2aca25a05ca41d32",
         "ARCHITECTURE": "x64",
         "TORCH": "2.15.0",
-        "UV": "0.13.8",
         "DOCKER": "rootless",
     }

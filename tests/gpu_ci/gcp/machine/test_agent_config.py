@@ -14,7 +14,7 @@ from gpu_ci.gcp.machine import boot
 from gpu_ci.gcp.machine.agent_config import agent_config
 from gpu_ci.gcp.machine.runner import Registration, RunnerGithub, RunnerSettings
 
-from tests.gpu_ci.gcp.as_pool import as_pool
+from tests.gpu_ci.gcp.as_pool import SHA256, as_pool
 from tests.gpu_ci.gcp.machine.test_boot import CONTAINER, COS, PLAIN, args
 from tests.gpu_ci.support import WIRING
 
@@ -48,12 +48,15 @@ def test_a_machine_gets_its_expected_gpu_and_its_time_limit() -> None:
         ],
         check_sec=240,
         torch=versions.TORCH,
-        uv=versions.UV,
     )
 
 
 def test_a_fraction_of_a_gpu_is_one_device_of_an_unknown_name() -> None:
-    part = {"machineType": "g4-standard-6", "zones": ["us-central1-b"], "driver": {"source": "installer"}}
+    part = {
+        "machineType": "g4-standard-6",
+        "zones": ["us-central1-b"],
+        "driver": {"source": "installer", "sha256": SHA256},
+    }
     assert told(**part, image=PLAIN).check_args == [
         "--pool", "l4", "--expect-gpus", "1", "--min-compute-capability", "12.0",
     ]  # fmt: skip
@@ -64,8 +67,8 @@ def test_a_fraction_of_a_gpu_is_one_device_of_an_unknown_name() -> None:
     [
         ({}, DriverConfig("image")),
         (
-            {"driver": {"source": "installer", "branch": 595}, "image": PLAIN},
-            DriverConfig("installer", "prod", versions.CUDA_INSTALLER),
+            {"driver": {"source": "installer", "branch": 595, "sha256": SHA256}, "image": PLAIN},
+            DriverConfig("installer", "prod", versions.CUDA_INSTALLER, SHA256),
         ),
         (
             {"driver": {"source": "cos", "branch": 580, "checkImage": CONTAINER}, "image": COS},

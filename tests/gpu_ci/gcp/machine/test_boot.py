@@ -7,7 +7,6 @@ import io
 import zipfile
 from typing import Any
 
-from gpu_ci import versions
 from gpu_ci.gcp.gpu_instance_template import GpuInstanceTemplate, GpuInstanceTemplateArgs
 from gpu_ci.gcp.machine import boot
 from gpu_ci.payload import without_comments
@@ -39,10 +38,6 @@ def test_the_agent_in_the_metadata_is_that_of_this_repository() -> None:
     packed = base64.b64decode(str(boot.metadata("l4", args(), 300)["gpu-agent-pyz"]))
     with zipfile.ZipFile(io.BytesIO(packed)) as archive:
         names = {path.relative_to(ROOT / "agent").as_posix() for path in (ROOT / "agent/gpu_agent").rglob("*.py")}
-        assert {*archive.namelist()} == {"__main__.py", *names}
+        assert {*archive.namelist()} == {"__main__.py", *names, "gpu_agent/torch.lock", "gpu_agent/uv.lock"}
         source = (ROOT / "agent/gpu_agent/config.py").read_text()
         assert archive.read("gpu_agent/config.py").decode() == without_comments(source)
-
-
-def test_uv_on_the_machines_is_the_uv_of_this_repository() -> None:
-    assert f"uv=={versions.UV} " in (ROOT / "locks/uv.lock").read_text()

@@ -23,6 +23,7 @@ from pulumi_sandbox.providers.gcp import errors
 from pulumi_sandbox.providers.gcp.compute.operations import Json, Operations, now, number
 from pulumi_sandbox.providers.gcp.names import in_zone, last, part, self_link
 from pulumi_sandbox.providers.gcp.restrictions import Restrictions
+from pulumi_sandbox.providers.machines import settings
 from pulumi_sandbox.providers.machines.metadata import SCOPES, Machine, service_accounts
 from pulumi_sandbox.providers.machines.supervisor import SOFT_OFF
 from pulumi_sandbox.providers.machines.vm_processes import SERIAL_BYTES, Boot, VmProcesses, is_running, soft_off, stop
@@ -41,7 +42,7 @@ OFF = ("TERMINATED", "STOPPED")
 PREEMPTION = "compute.instances.preempted"
 SCRIPTS_NOT_ALLOWED = (
     "the sandbox boots a machine by running its startup script on this computer as your user, and sandbox.yaml does "
-    "not allow that\n  hint: add `guest: {}` to sandbox.yaml next to Pulumi.yaml (docs/how-it-works/sandbox.md)"
+    f"not allow that\n  {settings.HINT}"
 )
 NO_FOLDER = (
     "sandbox.yaml: guest.path: folder does not exist\n  got: {}\n  expected: a folder with the programs of the guest's "

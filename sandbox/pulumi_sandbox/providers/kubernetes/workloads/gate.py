@@ -27,7 +27,7 @@ from pulumi_sandbox.world.store import Record, World
 JOB = "kubernetes:batch/v1:Job"
 NOT_ALLOWED = (
     "the sandbox runs the program of the container {} on this computer as your user, and sandbox.yaml does not allow "
-    "that\n  hint: add `guest: {{}}` to sandbox.yaml next to Pulumi.yaml (docs/how-it-works/sandbox.md)"
+    "that\n  {}"
 )
 NO_FOLDER = (
     "sandbox.yaml: guest.path: folder does not exist\n  got: {}\n  expected: a folder with the programs of the "
@@ -63,7 +63,7 @@ class Gate:
             if self.containers.programs(str(namespace), spec, container):
                 settings = self.settings()
                 if not settings.runs:
-                    yield NOT_ALLOWED.format(container.get("name"))
+                    yield NOT_ALLOWED.format(container.get("name"), guest_settings.HINT)
                 yield from (NO_FOLDER.format(path) for path in settings.path if not Path(path).is_dir())
 
     def await_ready(self, res: Resource) -> dict[str, Any]:

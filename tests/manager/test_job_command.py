@@ -1,12 +1,17 @@
-"""Tests of `make job`: requests that it refuses before it queues a job."""
+"""Tests of `gpu-ci job`: requests that it refuses before it queues a job."""
 
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+from click.testing import CliRunner
+from gpu_ci.cli.commands import gpu_ci
+from gpu_ci.cli.output import InputError
+from gpu_manager.cli import job_command as job
 from pulumi_sandbox.cli.serve import serve_lock_held
 from pulumi_sandbox.providers.gcp.compute.vm_store import INSTANCE
 from pulumi_sandbox.providers.github import types
@@ -14,8 +19,6 @@ from pulumi_sandbox.providers.github.actions.state import JOB
 from pulumi_sandbox.providers.github.repositories import number
 from pulumi_sandbox.workspace import ENDPOINT, Workspace
 from pulumi_sandbox.world.store import Record, World
-
-from tools import job
 
 
 @pytest.fixture
@@ -44,29 +47,57 @@ def world(workspace: Workspace) -> Iterator[World]:
     made.close()
 
 
-def test_a_second_one_is_refused_with_the_way_to_queue_another_job(
-    workspace: Workspace, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.setattr("sys.argv", ["job", "--repository", "kernels"])
+def test_a_second_one_is_refused_with_the_way_to_queue_another_job(workspace: Workspace) -> None:
     with serve_lock_held(workspace):
-        assert job.main() == 1
-    assert capsys.readouterr().err == (
-        "make job: another process serves this sandbox\n"
-        f"  got: process {os.getpid()}\n"
-        "  expected: one `make job` at a time\n"
-        "  hint: queue another job for the manager of the running `make job`: .venv/bin/pulumi-sandbox job queue "
-        "--repository kernels --labels A,B --run ls\n"
-    )
+        answer = CliRunner().invoke(gpu_ci, ["job"])
+    assert answer.exit_code == 2
+    lines = [re.sub("/.*/", "", line.removeprefix("Error: ")) for line in answer.output.splitlines()]
+    queue = "pulumi-sandbox job queue --repository REPOSITORY --labels A,B --run ls"
+    assert lines == [
+        "gpu-ci job: another process serves this sandbox",
+        f"  got: process {os.getpid()}",
+        "  expected: one `gpu-ci job` at a time",
+        f"  hint: queue another job for the manager of the running one: {queue}",
+    ]
 
 
 @pytest.mark.parametrize("name", ["nosuch", "acme/nosuch"])
 def test_a_repository_outside_the_runner_group_is_refused_with_those_in_it(world: World, name: str) -> None:
-    assert job.why_not_allowed(world, "acme", name, "gpu") == (
-        "the repository may not use the runner group gpu, so its job would wait forever\n"
-        f"  got: {name}\n"
-        "  expected: one of kernels\n"
-        "  hint: gpu-ci:github.runnerGroup.repositories names them"
-    )
+    allowed = job.repositories_of(world, "acme", "gpu")
+    with pytest.raises(InputError) as caught:
+        job.chosen_repository(name, allowed, "gpu")
+    assert caught.value.problems == [
+        {
+            "text": "the repository may not use the runner group gpu, so its job would wait forever",
+            "got": name,
+            "expected": "one of kernels",
+            "hint": "gpu-ci:github.runnerGroup.repositories names them",
+        }
+    ]
+
+
+def test_a_job_without_a_repository_is_in_the_first_that_can_use_the_pool(world: World) -> None:
+    allowed = job.repositories_of(world, "acme", "gpu")
+    found = [job.chosen_repository(name, allowed, "gpu") for name in ("", "kernels", "acme/kernels")]
+    assert found == ["kernels", "kernels", "acme/kernels"]
+    assert job.repositories_of(world, "acme", "of all") == []
+    with pytest.raises(InputError, match="--repository: is missing"):
+        job.chosen_repository("", [], "of all")
+
+
+@pytest.mark.parametrize(("folder", "path", "expected"), [
+    (".", "", ".venv/bin/gpu-ci"), (".", ".venv/bin", "gpu-ci"), ("other", "", "/.venv/bin/gpu-ci")
+])  # fmt: skip
+def test_a_hint_has_a_command_that_the_user_can_run_as_it_is(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, folder: str, path: str, expected: str
+) -> None:
+    (tmp_path / ".venv/bin").mkdir(parents=True)
+    (tmp_path / "other").mkdir()
+    (tmp_path / ".venv/bin/gpu-ci").touch(mode=0o755)
+    monkeypatch.setattr(job, "BIN", tmp_path / ".venv/bin")
+    monkeypatch.setenv("PATH", str(tmp_path / path))
+    monkeypatch.chdir(tmp_path / folder)
+    assert job.shown("gpu-ci").removeprefix(str(tmp_path)) == expected
 
 
 def test_each_machine_costs_what_its_rung_does_and_a_minute_at_least(
@@ -153,7 +184,7 @@ def test_a_job_that_has_ended_is_no_failure_where_another_one_still_has_a_machin
 
 
 def test_a_job_that_does_not_end_is_given_up(managed: Callable[[str], None], capfd: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(job.Problem, match="job 50001 has not ended within 3 s"):
+    with pytest.raises(InputError, match="job 50001 has not ended within 3 s"):
         managed("queued")
     assert capfd.readouterr().err == "end\n"
 
@@ -164,5 +195,5 @@ def test_a_stack_that_is_not_up_is_refused_with_the_command_that_brings_it_up(
     (tmp_path / "pulumi-sandbox").write_text("#!/bin/sh\necho 'error: no stack named prod' >&2\nexit 1\n")
     (tmp_path / "pulumi-sandbox").chmod(0o755)
     monkeypatch.setattr(job, "BIN", tmp_path)
-    with pytest.raises(job.Problem, match="hint: make up STACK=prod"):
+    with pytest.raises(InputError, match="pulumi-sandbox up --stack prod;"):
         job.configuration("prod")

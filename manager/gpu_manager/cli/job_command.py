@@ -1,26 +1,29 @@
-"""`make job`: one job of the sandbox from the queue to its end, with the real runner manager, printed step by step.
+"""`gpu-ci job`: runs one job in the sandbox from the queue to its end, and prints each step.
 
 The sandbox serves Compute Engine and GitHub on this computer. Everything else is real: `gpu-ci manager run`, the boot
-agent on the machine, the smoke check (on the CPU), and the job's own commands.
+agent on the machine, the smoke check (on the CPU), and the job's own commands. This is the only module of gpu-ci that
+imports the sandbox.
 """
 
 from __future__ import annotations
 
-import argparse
 import base64
 import contextlib
 import json
 import os
 import queue
 import re
+import shutil
 import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import IO, Any
 
+import click
+from gpu_ci.cli.output import InputError
 from pulumi_sandbox.engine.model import write_whole
 from pulumi_sandbox.providers.gcp.compute.vm_store import INSTANCE, SERIAL
 from pulumi_sandbox.providers.github.actions.state import COMPLETED, JOB, Actions
@@ -30,8 +33,8 @@ from pulumi_sandbox.serve_lock import serving_process
 from pulumi_sandbox.workspace import ENDPOINT, Workspace
 from pulumi_sandbox.world.store import World
 
-ROOT = Path(__file__).resolve().parents[1]
-BIN = ROOT / ".venv" / "bin"
+BIN = Path(sys.executable).parent
+"""The folder of `gpu-ci` and `pulumi-sandbox`."""
 SCRIPT = 'echo "hello from $(hostname)"; python3 -c "import torch; print(torch.__version__, torch.ones(2, 2).sum())"'
 # The names of a machine's steps for users (agent/gpu_agent/agent.py).
 STEPS = {
@@ -53,93 +56,126 @@ _LIMIT_SEC = 600
 # The manager is ended after this time without a machine. It looks for jobs each second, so another queued job gets its
 # machine before.
 _IDLE_SEC = 5
+_NO_KUBERNETES = (
+    "on Kubernetes, the Actions Runner Controller starts runners, and the sandbox runs no jobs there "
+    "(docs/how-it-works/sandbox-kubernetes.md#helm-releases)"
+)
 
 
 class Terminal:
     """Prints lines with the seconds since the start, an event, and one sentence."""
 
-    def __init__(self) -> None:
-        self._began = time.monotonic()
+    def __init__(self, *, as_json: bool = False) -> None:
+        self._began, self._as_json = time.monotonic(), as_json
 
     def line(self, event: str, text: str) -> None:
-        print(f"{time.monotonic() - self._began:6.1f} s  {event:10} {text}", flush=True)
+        seconds = time.monotonic() - self._began
+        if self._as_json:
+            text = json.dumps({"seconds": round(seconds, 1), "event": event, "text": text})
+        else:
+            text = f"{seconds:6.1f} s  {event:10} {text}"
+        click.echo(text)
+
+    def more(self, text: str) -> None:
+        """Print a line that belongs to the last one."""
+        if self._as_json:
+            self.line("more", text)
+        else:
+            click.echo(f"{'':20} {text}")
 
 
-def main() -> int:
-    """Return the exit code of the job: 0 if it succeeded."""
-    parser = argparse.ArgumentParser(prog="make job", description="Run one job in the sandbox; `make up` comes first.")
-    parser.add_argument("--stack", default="staging", help="the stack that is up in the sandbox (default: %(default)s)")
-    parser.add_argument("--pool", default="l4", help="the pool whose labels the job has (default: %(default)s)")
-    parser.add_argument("--repository", default="kernels", help="the repository of the job (default: %(default)s)")
-    parser.add_argument("--run", action="append", metavar="SCRIPT",
-                        help="a step of the job; may be given again (default: two commands, one of torch)")  # fmt: skip
-    options = parser.parse_args()
+@click.command("job")
+@click.option("--stack", default="dev", show_default=True, help="A stack that is up in the sandbox.")
+@click.option("--pool", default="", help="The pool whose labels the job has. By default: the first one.")
+@click.option("--repository", default="", help="The repository of the job. By default: one that can use the pool.")
+@click.option("--run", "scripts", multiple=True, metavar="SCRIPT",
+              help="A step of the job; may be given again. By default: two commands, one of torch.")  # fmt: skip
+@click.option("--json", "as_json", is_flag=True, help="Print each line as JSON.")
+def command(stack: str, pool: str, repository: str, scripts: tuple[str, ...], as_json: bool) -> int:
+    """Run one job in the sandbox, on a pool on Compute Engine, and print each step.
+
+    The runner manager starts a machine for the job. The machine runs the smoke check and the job on this computer, as
+    your user, and is deleted. Deploy the stack first: pulumi-sandbox up. The exit code is 0 if the job succeeded.
+
+    \b
+    Examples:
+      gpu-ci job
+      gpu-ci job --stack staging --pool t4 --run 'nvidia-smi || true'
+    """
     if ENDPOINT not in os.environ:
-        workspace = Workspace.find()
-        if (process := serving_process(workspace)) is not None:
-            print(f"make job: {already_served(process, options.repository)}", file=sys.stderr)
-            return 1
+        if (process := serving_process(Workspace.find())) is not None:
+            raise already_served(process)
         # Run this program again with the servers of the sandbox and their environment.
-        command = [sys.executable, "-m", "tools.job", *sys.argv[1:]]
-        servers = subprocess.Popen([BIN / "pulumi-sandbox", "serve", "--exec", "--", *command])
+        again = [str(BIN / "gpu-ci"), "job", "--stack", stack, "--pool", pool, "--repository", repository]
+        again += [word for script in scripts for word in ("--run", script)] + ["--json"] * as_json
+        servers = subprocess.Popen([BIN / "pulumi-sandbox", "serve", "--exec", "--", *again])
         while True:
             try:
                 return servers.wait()
             except KeyboardInterrupt:
                 continue  # the terminal also sends Ctrl-C to the job's process, which ends everything
-    try:
-        return run_job(options.stack, options.pool, options.repository, options.run or [SCRIPT])
-    except Problem as problem:
-        print(f"make job: {problem}", file=sys.stderr)
-        return 1
+    return run_job(stack, pool, repository, scripts or (SCRIPT,), Terminal(as_json=as_json))
 
 
-def already_served(process: str, repository: str) -> str:
-    """Return the error message of a second `make job`. The manager of the first one takes any job."""
-    command = f".venv/bin/pulumi-sandbox job queue --repository {repository} --labels A,B --run ls"
-    return (
-        f"another process serves this sandbox\n  got: process {process}\n  expected: one `make job` at a time\n"
-        f"  hint: queue another job for the manager of the running `make job`: {command}"
+def already_served(process: str) -> InputError:
+    """Return the error of a second job. The manager of the first one takes any job."""
+    another = f"{shown('pulumi-sandbox')} job queue --repository REPOSITORY --labels A,B --run ls"
+    return InputError(
+        "gpu-ci job: another process serves this sandbox",
+        got=f"process {process}",
+        expected="one `gpu-ci job` at a time",
+        hint=f"queue another job for the manager of the running one: {another}",
     )
 
 
-def why_not_allowed(world: World, owner: str, repository: str, group_name: str) -> str:
-    """Return the reason why no runner of the group takes a job of the repository; empty if one does."""
+def shown(program: str) -> str:
+    """Return the command that starts a program of this environment, as short as the user can write it."""
+    path = BIN / program
+    if shutil.which(program) == str(path):
+        return program
+    return str(path.relative_to(Path.cwd())) if path.is_relative_to(Path.cwd()) else str(path)
+
+
+def repositories_of(world: World, owner: str, group_name: str) -> list[str]:
+    """Return the repositories that can use a runner group; empty if all can."""
     actions = Actions(world, Repositories(world))
     group = next((each for each in actions.groups(owner) if each.outputs["name"] == group_name), None)
     if group is None or group.outputs.get("visibility") != "selected":
-        return ""
-    names = [each.name for each in actions.repositories_of_group(owner, int(group.id))]
-    if repository.rpartition("/")[2] in names:
-        return ""
-    return (
-        f"the repository may not use the runner group {group_name}, so its job would wait forever\n"
-        f"  got: {repository}\n"
-        f"  expected: one of {', '.join(names)}\n  hint: gpu-ci:github.runnerGroup.repositories names them"
-    )
+        return []
+    return [each.name for each in actions.repositories_of_group(owner, int(group.id))]
+
+
+def chosen_repository(repository: str, allowed: list[str], group_name: str) -> str:
+    """Return the repository of the job: the given one, or the first that can use the group."""
+    if not repository and not allowed:
+        raise InputError("--repository: is missing", expected=f"a repository that can use the group {group_name}")
+    if repository and allowed and repository.rpartition("/")[2] not in allowed:
+        raise InputError(
+            f"the repository may not use the runner group {group_name}, so its job would wait forever",
+            got=repository,
+            expected=f"one of {', '.join(allowed)}",
+            hint="gpu-ci:github.runnerGroup.repositories names them",
+        )
+    return repository or allowed[0]
 
 
 def explain_command(url: str, folder: Path) -> str:
-    """Return the command that explains why the job waits, for the folder of the repository."""
-    shown = folder.relative_to(ROOT) if folder.is_relative_to(ROOT) else folder
-    return f".venv/bin/gpu-ci explain {url} --config {shown}/{_CONFIGURATION} --state {shown}/{_STATE}"
+    """Return the command that explains why the job waits."""
+    near = folder.relative_to(Path.cwd()) if folder.is_relative_to(Path.cwd()) else folder
+    return f"{shown('gpu-ci')} explain {url} --config {near}/{_CONFIGURATION} --state {near}/{_STATE}"
 
 
-class Problem(Exception):  # noqa: N818 - its text is printed for the user
-    """The job cannot be started or followed. The text has the reason."""
-
-
-def run_job(stack: str, pool: str, repository: str, scripts: list[str]) -> int:
+def run_job(stack: str, pool: str, repository: str, scripts: Sequence[str], terminal: Terminal) -> int:
     """Queue a job, run a manager until the job and its machine have ended, and print each step."""
     config = configuration(stack)
-    pool_config = next((each for each in config["pools"] if each["name"] == pool), None)
+    pool_config = next((each for each in config["pools"] if pool in ("", each["name"])), None)
     if pool_config is None:
-        names = ", ".join(each["name"] for each in config["pools"])
-        hint = (
-            "on Kubernetes, the Actions Runner Controller starts runners, and the sandbox runs no jobs there "
-            "(docs/how-it-works/sandbox-kubernetes.md#helm-releases); make build runs a build of Cloud Build"
+        raise InputError(
+            "no such pool on Compute Engine",
+            got=pool,
+            expected=f"one of {', '.join(each['name'] for each in config['pools'])}",
+            hint=_NO_KUBERNETES,
         )
-        raise Problem(f"no such pool on Compute Engine\n  got: {pool}\n  expected: one of {names}\n  hint: {hint}")
     workspace = Workspace.find()
     folder = workspace.root / _FOLDER
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -147,21 +183,22 @@ def run_job(stack: str, pool: str, repository: str, scripts: list[str]) -> int:
     app = str(config["github"]["appId"])
     write_whole(folder / "app-key.pem", private_key(world, app), 0o600)
     write_whole(folder / _CONFIGURATION, json.dumps(config, indent=2), 0o600)
-    terminal = Terminal()
-    owner = str(config["github"]["owner"])
-    if reason := why_not_allowed(world, owner, repository, str(pool_config["runnerGroup"])):
+    owner, group = str(config["github"]["owner"]), str(pool_config["runnerGroup"])
+    try:
+        repository = chosen_repository(repository, repositories_of(world, owner, group), group)
+    except InputError:
         world.close()
-        raise Problem(reason)
+        raise
     labels = ",".join(pool_config["labels"])
     steps = [argument for script in scripts for argument in ("--run", script)]
     job = sandbox("job", "queue", "--repository", repository, "--labels", labels, *steps, "--json")
     terminal.line("queued", f"job {job['id']} in {owner}/{repository}, runs-on: [{labels.replace(',', ', ')}]")
-    print(f"{'':20} cancel it from another terminal: .venv/bin/pulumi-sandbox job cancel {job['id']}", flush=True)
+    terminal.more(f"cancel it from another terminal: {shown('pulumi-sandbox')} job cancel {job['id']}")
     explain = explain_command(job["html_url"], folder)
     try:
         run_manager(folder, world, terminal, config["pools"], int(job["id"]), explain)
     except KeyboardInterrupt:
-        with contextlib.suppress(Problem):  # the job may have ended already
+        with contextlib.suppress(InputError):  # the job may have ended already
             sandbox("job", "cancel", str(job["id"]), json_out=False)
         terminal.line("stopped", f"job {job['id']} is cancelled; its machine ends with the servers of the sandbox")
         return 130
@@ -169,7 +206,7 @@ def run_job(stack: str, pool: str, repository: str, scripts: list[str]) -> int:
         world.close()
     ended = sandbox("job", "show", str(job["id"]), "--json")
     for line in str(ended.get("log") or "").splitlines():
-        print(f"{'':20} | {line}")
+        terminal.more(f"| {line}")
     failed = [step["name"] for step in ended["steps"] if step["conclusion"] == "failure"]
     where = f" in the step {failed[0]!r}" if failed else ""
     terminal.line("result", f"job {job['id']}: {ended['conclusion'] or ended['status']}{where}")
@@ -210,7 +247,7 @@ def run_manager(
                 if ended:
                     terminal.line("stopped", f"the manager, which has machines for other jobs after {_LIMIT_SEC} s")
                     break
-                raise Problem(f"job {job} has not ended within {_LIMIT_SEC} s; gpu-ci explain says why")
+                raise InputError(f"job {job} has not ended within {_LIMIT_SEC} s; gpu-ci explain says why")
             time.sleep(0.2)
     finally:
         process.terminate()
@@ -219,7 +256,7 @@ def run_manager(
     for event in events(lines):
         machines.handle(event)
     if code not in (0, -15):
-        raise Problem(f"gpu-ci manager run ended with code {code}")
+        raise InputError(f"gpu-ci manager run ended with code {code}")
     machines.print_cost()
 
 
@@ -236,7 +273,7 @@ class Machines:
         self, world: World, terminal: Terminal, pools: list[dict[str, Any]], job: int | None = None, explain: str = ""
     ) -> None:
         """Create the printer. `explain` is the command that explains why `job` waits."""
-        self._world, self._line = world, terminal.line
+        self._world, self._line, self._more = world, terminal.line, terminal.more
         self._job, self._explain = job, explain
         self._prices = {
             f"{rung['machineType']} {rung['market']} in {rung['zone']}": rung["usdPerHour"]
@@ -273,7 +310,7 @@ class Machines:
         elif kind in ("job-waits", "insert-failed", "rerun", "unavailable", "refused", "remove-runner"):
             self._line(kind, f"{subject}: {detail}")
             if kind == "job-waits" and self._explain and _job_id(subject) == str(self._job):
-                print(f"{'':20} more: {self._explain}", flush=True)
+                self._more(f"more: {self._explain}")
                 self._explain = ""
 
     def _conclusion(self, subject: str) -> str:
@@ -343,7 +380,11 @@ def configuration(stack: str) -> dict[str, Any]:
         got = next(
             (line for line in finished.stderr.splitlines() if line.startswith("error:")), finished.stderr.strip()
         )
-        raise Problem(f"the stack {stack} has no output `manager`\n  got: {got}\n  hint: make up STACK={stack}")
+        raise InputError(
+            f"the stack {stack} has no output `manager`",
+            got=got,
+            hint=f"{shown('pulumi-sandbox')} up --stack {stack}; {_NO_KUBERNETES}",
+        )
     return dict(json.loads(finished.stdout))
 
 
@@ -351,9 +392,5 @@ def sandbox(*arguments: str, json_out: bool = True) -> dict[str, Any]:
     """Run a command of the sandbox, and return its output."""
     finished = subprocess.run([BIN / "pulumi-sandbox", *arguments], capture_output=True, text=True, check=False)
     if finished.returncode:
-        raise Problem(finished.stderr.strip().removeprefix("Error: "))
+        raise InputError(finished.stderr.strip().removeprefix("Error: "))
     return dict(json.loads(finished.stdout)) if json_out else {}
-
-
-if __name__ == "__main__":
-    sys.exit(main())
