@@ -1,9 +1,9 @@
-"""Creates a stack in the sandbox's state for an existing stack file."""
+"""Stacks of the sandbox: their files and their states, and the stack that the engine uses."""
 
 from __future__ import annotations
 
 import glob
-import os
+import json
 import subprocess
 from collections.abc import Callable, Mapping
 from functools import cache
@@ -13,11 +13,9 @@ from typing import Any
 import yaml
 from gpu_common.suggest import closest
 
-from pulumi_sandbox.engine.model import Engine
+from pulumi_sandbox.engine.model import Engine, EngineError, write_whole
+from pulumi_sandbox.stack_files import EngineCopy, engine_copy
 from pulumi_sandbox.workspace import PROJECT_FILES, Workspace, yaml_error
-
-PASSPHRASE_VARIABLES = frozenset({"PULUMI_CONFIG_PASSPHRASE", "PULUMI_CONFIG_PASSPHRASE_FILE"})
-OWN_STACK_KEY_NOTE = "the stack is opened with your PULUMI_CONFIG_PASSPHRASE; unset it to use the sandbox's own"
 
 
 @cache
@@ -70,16 +68,49 @@ def create_if_missing(
     file = file_without_stack(workspace, stack)
     if file is None:
         return
-    result = run_engine(workspace, engine, environment, "stack", "init", stack, "--no-select", "--non-interactive")
+    flags = ("--no-select", "--non-interactive", "--cwd", str(workspace.stack_files))
+    result = run_engine(engine, environment, "stack", "init", stack, *flags)
     if result.returncode == 0:
         say(f"created the stack {stack} in the sandbox, from {file.name}")
     elif (
         file_without_stack(workspace, stack) is not None
     ):  # Otherwise another command created the stack in the meantime.
-        message = result.stderr.strip()
-        if "passphrase" in message and PASSPHRASE_VARIABLES & os.environ.keys():
-            message += f"\n  hint: {OWN_STACK_KEY_NOTE}"
-        say(f"the stack {stack} cannot be created from {file.name}:\n{syntax_error(file) or message}")
+        message = syntax_error(file) or result.stderr.strip()
+        say(f"the stack {stack} cannot be created from {file.name}:\n{message}")
+
+
+def selected(engine: Engine, environment: Mapping[str, str], *flags: str) -> str | None:
+    """Return the selected stack, if there is one."""
+    result = run_engine(engine, environment, "stack", "--show-name", "--non-interactive", *flags)
+    return (result.stdout.strip() or None) if result.returncode == 0 else None
+
+
+def write_project_copy(workspace: Workspace) -> bool:
+    """Write a project file next to the copies of stack files. Return False without a project."""
+    name = project_settings(workspace.project).get("name")
+    if isinstance(name, str):
+        write_whole(workspace.stack_files / PROJECT_FILES[0], json.dumps({"name": name, "runtime": "python"}))
+    return isinstance(name, str)
+
+
+def copy_for_engine(workspace: Workspace, stack: str, file: Path) -> tuple[Path, EngineCopy]:
+    """Write the copy of a stack file that the engine may change."""
+    text = file.read_text(encoding="utf-8", errors="replace") if file.is_file() else ""
+    copy = engine_copy(text)
+    path = workspace.stack_files / f"Pulumi.{stack.rsplit('/', 1)[-1]}.yaml"
+    write_whole(path, copy.text)
+    return path, copy
+
+
+def check_writable(file: Path, command: str) -> None:
+    """Raise EngineError if the engine would lose the encryption of a stack file that it changes."""
+    if file.is_file() and (encrypted_by := engine_copy(file.read_text(encoding="utf-8")).encrypted_by):
+        raise EngineError(
+            f"{file.name}: the sandbox does not change this file, because real deployments use it\n"
+            f"  got: a file whose secrets are encrypted by {encrypted_by}\n"
+            "  expected: a file without secrets, or one that the sandbox's passphrase decrypts\n"
+            f"  hint: edit the file, or run pulumi {command} with the backend of the real stack"
+        )
 
 
 def print_likely_cause(workspace: Workspace, stack: str, say: Callable[[str], None]) -> None:
@@ -88,8 +119,6 @@ def print_likely_cause(workspace: Workspace, stack: str, say: Callable[[str], No
     if in_state(workspace, stack):
         if problem := syntax_error(file):
             say(problem)
-        if PASSPHRASE_VARIABLES & os.environ.keys():
-            say(OWN_STACK_KEY_NOTE)
         if locks(workspace, stack):
             say(
                 f"the stack {stack} is locked: another command is running, or an interrupted command left its lock\n"
@@ -109,13 +138,11 @@ def print_likely_cause(workspace: Workspace, stack: str, say: Callable[[str], No
         say(f"{stack}: there is no {file.name} and no such stack{expected}\n  hint: {hint}")
 
 
-def run_engine(
-    workspace: Workspace, engine: Engine, environment: Mapping[str, str], *arguments: str
-) -> subprocess.CompletedProcess[str]:
+def run_engine(engine: Engine, environment: Mapping[str, str], *arguments: str) -> subprocess.CompletedProcess[str]:
     """Return the engine's output for another command in the same environment."""
     return subprocess.run(
         [engine.executable, *arguments],
-        cwd=workspace.project, env=dict(environment), capture_output=True, text=True, stdin=subprocess.DEVNULL,
+        env=dict(environment), capture_output=True, text=True, stdin=subprocess.DEVNULL,
     )  # fmt: skip
 
 

@@ -11,7 +11,7 @@ import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from pulumi_sandbox.ambient_python import ambient_python
 from pulumi_sandbox.engine import locate
@@ -27,6 +27,8 @@ PORTS = range(20000, 32000)
 
 # The variable of the Google provider for another Compute Engine endpoint, and its value here.
 ENDPOINT = "GOOGLE_COMPUTE_CUSTOM_ENDPOINT"
+# The variable with the secret part of the tokens that the servers of a command issue and accept.
+TOKEN_VARIABLE = "PULUMI_SANDBOX_TOKEN"  # noqa: S105 - the name of a variable
 _ENDPOINT_URL = re.compile(r"http://127\.0\.0\.1:(\d+)/compute/v1/")
 
 # Credentials and endpoints of real clouds. A program in the sandbox must not reach an account, not even by mistake.
@@ -38,6 +40,9 @@ HIDDEN_NAMES = (
     "GITHUB_TOKEN", "GH_TOKEN", "GITHUB_BASE_URL", "GITHUB_OWNER", "KUBECONFIG", "KUBE_CONFIG_PATH",
     "KUBERNETES_SERVICE_HOST", "KUBERNETES_SERVICE_PORT", "BOTO_CONFIG", "PULUMI_ACCESS_TOKEN",
 )  # fmt: skip
+
+# Values for programs that read a token themselves. Other commands get none: `plugin install` would send it to GitHub.
+PLACEHOLDERS = dict.fromkeys(("GITHUB_TOKEN", "GH_TOKEN"), "emulated-by-sandbox-token")
 
 
 class NoProjectError(Exception):
@@ -90,6 +95,11 @@ class Workspace:
         return self.root / "disks"
 
     @property
+    def stack_files(self) -> Path:
+        """The folder with the engine's copies of stack files (stack_files.py)."""
+        return self.root / "stacks"
+
+    @property
     def backend(self) -> Path:
         return self.root / "state"
 
@@ -108,19 +118,23 @@ class Workspace:
 
     @property
     def compute_port(self) -> int:
-        """The local port of the Compute Engine API for plain `pulumi`. It is chosen once and then stays the same."""
-        ports = self.root / "ports.json"
-        if not ports.is_file():
+        """The local port of the Compute Engine API for plain `pulumi`."""
+        return int(self._server()["compute"])
+
+    def _server(self) -> dict[str, Any]:
+        """Return the port and the token for plain `pulumi`. They are chosen once and then stay the same."""
+        file = self.root / "ports.json"
+        if not file.is_file():
             self.root.mkdir(parents=True, exist_ok=True)
             draft = self.root / f".ports.{os.getpid()}.{secrets.token_hex(4)}"
-            draft.write_text(json.dumps({"compute": free_port()}))
+            write_whole(draft, json.dumps({"compute": free_port(), "token": secrets.token_hex(16)}), 0o600)
             try:
-                os.link(draft, ports)  # Unlike a rename, a link fails if another process was first.
+                os.link(draft, file)  # Unlike a rename, a link fails if another process was first.
             except FileExistsError:
                 pass
             finally:
                 draft.unlink()
-        return int(json.loads(ports.read_text())["compute"])
+        return dict(json.loads(file.read_text()))
 
     def prepare(self) -> None:
         """Create the folders and files that the environment names."""
@@ -148,11 +162,14 @@ class Workspace:
     def environment(self, port: int | None = None) -> dict[str, str]:
         """Return the variables that make plain `pulumi` use this sandbox, with the Compute Engine API at this port."""
         self.prepare()
+        # A sandbox of version 0.1.0 has no token in its file.
+        token = (None if port else self._server().get("token")) or secrets.token_hex(16)
         port = port or self.compute_port
         endpoint = f"127.0.0.1:{port}"
         settings = {
             "PULUMI_SANDBOX_DIR": str(self.root),
             "PULUMI_SANDBOX_PYTHON": sys.executable,
+            TOKEN_VARIABLE: token,
             # Runs programs and dynamic resources whose Pulumi.yaml names no virtual environment.
             "PULUMI_PYTHON_CMD": ambient_python(),
             "PULUMI_HOME": str(self.home),

@@ -34,6 +34,7 @@ def test_removing_a_stack_keeps_its_file_unless_the_user_says_otherwise(
 ) -> None:  # fmt: skip
     ran: list[list[str]] = []
     monkeypatch.setenv("PULUMI_SANDBOX_DIR", str(tmp_path))
+    monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(locate, "ensure", lambda _: Engine(tmp_path, VERSION, "path"))
     monkeypatch.setattr(plugins, "install", lambda _: {})
     monkeypatch.setattr(passthrough, "run", lambda _, given, __: ran.append(given) or 0)

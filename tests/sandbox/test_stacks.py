@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 import pytest
 from pulumi_sandbox import stacks
@@ -45,9 +44,7 @@ class Setting:
 
 
 @pytest.fixture
-def setting(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Setting:
-    for name in stacks.PASSPHRASE_VARIABLES:
-        monkeypatch.delenv(name, raising=False)
+def setting(tmp_path: Path) -> Setting:
     return Setting(tmp_path)
 
 
@@ -83,20 +80,3 @@ def test_a_stack_that_is_nowhere_is_answered_with_those_that_have_a_file(setting
     ]
     setting.known("zzz")
     assert len(setting.explain("zzz")) == 2, "one that is in the state needs no file"
-
-
-@pytest.mark.parametrize("known", [True, False])
-def test_a_passphrase_of_the_environment_that_does_not_fit_is_named(
-    setting: Setting, monkeypatch: pytest.MonkeyPatch, known: bool
-) -> None:
-    setting.file("Pulumi.dev.yaml")
-    setting.answers("error: incorrect passphrase", 255)
-    monkeypatch.setenv("PULUMI_CONFIG_PASSPHRASE", "another")
-    message: Any = None
-    if known:
-        setting.known("dev")
-        [message] = setting.explain("dev")
-    else:
-        [message] = setting.make("dev")
-    assert message.endswith(stacks.OWN_STACK_KEY_NOTE)
-    assert "another" not in message

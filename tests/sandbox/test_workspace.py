@@ -75,7 +75,9 @@ def test_the_compute_port_is_chosen_once_even_when_many_ask_at_the_same_time(
         thread.join()
     assert len(ports) == 8
     assert set(ports) == {Workspace.find(project).compute_port}
-    assert json.loads((project / ".sandbox" / "ports.json").read_text()) == {"compute": ports[0]}
+    file = project / ".sandbox" / "ports.json"
+    assert json.loads(file.read_text())["compute"] == ports[0]
+    assert file.stat().st_mode & 0o777 == 0o600, "the file has the token of the servers"
     assert [path.name for path in (project / ".sandbox").iterdir()] == ["ports.json"]
 
 
@@ -91,6 +93,8 @@ def test_commands_share_no_port_so_that_none_is_asked_for_the_machine_of_another
         assert environment["GCE_METADATA_HOST"] == f"127.0.0.1:{port}"
     monkeypatch.setenv("GOOGLE_COMPUTE_CUSTOM_ENDPOINT", second["GOOGLE_COMPUTE_CUSTOM_ENDPOINT"])
     assert found.endpoint_port == 20002
+    tokens = [each["PULUMI_SANDBOX_TOKEN"] for each in (first, second, found.environment(), found.environment())]
+    assert (len(set(tokens)), tokens[2]) == (3, tokens[3]), "plain pulumi has one token for all of its shells"
 
 
 def test_the_environment_names_the_sandbox_and_nothing_outside_it(project: Path) -> None:

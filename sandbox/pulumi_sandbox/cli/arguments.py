@@ -6,6 +6,7 @@ import os
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 # Global flags of the CLI that take a value (`pulumi --help`, v3.259.0).
 FLAGS_WITH_VALUE = frozenset({
@@ -39,6 +40,29 @@ POLICY_PACK_FLAG = "--policy-pack"
 
 PRESERVE_CONFIG = "--preserve-config"
 
+# Commands with a flag for the stack file, and those of its subcommands that do not change the file
+# (pulumi/pulumi v3.259.0, cmd/pulumi).
+CONFIG_FILE_COMMANDS = frozenset({"up", "preview", "refresh", "destroy", "import", "watch", "config", "logs"})
+CONFIG_FILE_FLAG = "--config-file"
+READING_CONFIG_SUBCOMMANDS = ((), ("get",))
+
+# Commands without that flag that may write the stack file.
+CREATE_SUBCOMMANDS = ("init", "new", "create", "setup")
+OTHER_WRITERS = frozenset({
+    ("stack", "history"), ("stack", "hist"), ("stack", "import"), ("state", "move"), ("state", "mv"),
+})  # fmt: skip
+
+# Commands that would change or delete a stack file: command, subcommand, flag, and what to do instead.
+REFUSED = (
+    ("destroy", "", "--remove", "pulumi-sandbox destroy, and then pulumi-sandbox stack rm"),
+    ("stack", "", "--secrets-provider", "leave the flag out: the sandbox has its own passphrase"),
+    ("stack", "", "--copy-config-from", "copy the file of the stack"),
+    ("config", "cp", "", "copy the values from file to file"),
+    ("config", "copy", "", "copy the values from file to file"),
+    ("stack", "change-secrets-provider", "", "pulumi stack change-secrets-provider with the backend of the real stack"),
+    ("stack", "migrate", "", "pulumi stack migrate with the backend of the real stack"),
+)
+
 
 @dataclass(frozen=True)
 class CommandLine:
@@ -57,13 +81,58 @@ class CommandLine:
     wants_help: bool = False
     run_program: bool = False
     policy_packs: tuple[str, ...] = ()
+    config_file: str | None = None
+    flags: frozenset[str] = frozenset()
+    """The names of all flags."""
+
+    @property
+    def subcommand(self) -> str:
+        return self.operands[0] if self.operands else ""
+
+    @property
+    def refusal(self) -> str:
+        """The reason why the sandbox does not run the command, or an empty text."""
+        for name, subcommand, flag, hint in REFUSED if not self.wants_help else ():
+            if name == self.name and subcommand in ("", self.subcommand) and (not flag or flag in self.flags):
+                words = " ".join(word for word in (name, subcommand, flag) if word)
+                return f"{words}: would change the stack file, which real deployments use\n  hint: {hint}"
+        return ""
+
+    @property
+    def named_stack(self) -> str | None:
+        """The stack that the command line or the environment names."""
+        with_operand = ("select", *CREATE_SUBCOMMANDS, *REMOVE_SUBCOMMANDS)
+        names = self.operands[1:] if self.name == "stack" and self.subcommand in with_operand else ()
+        return next(iter(self.operands if self.name == "cancel" else names), self.stack)
+
+    @property
+    def needs_stack(self) -> bool:
+        """True for the commands that prompt for a stack or fail if no stack is named and none is selected."""
+        without = ("select", "unselect", "ls", "list", *CREATE_SUBCOMMANDS)
+        return self.name != "about" and not (self.name == "stack" and self.subcommand in without)
+
+    @property
+    def changes_stack_file(self) -> bool:
+        return self.name == "config" and self.operands[:1] not in READING_CONFIG_SUBCOMMANDS
+
+    @property
+    def selects_new_stack(self) -> bool:
+        """True for the commands that may create or rename a stack, and that select it then."""
+        prompts = self.subcommand == "select" and self.named_stack is None
+        return self.name == "stack" and (
+            prompts or "--create" in self.flags or self.subcommand in (*CREATE_SUBCOMMANDS, "rename")
+        )
+
+    @property
+    def may_write_without_flag(self) -> bool:
+        return self.selects_new_stack or (self.name, self.subcommand) in OTHER_WRITERS
 
     @property
     def changes_something(self) -> bool:
         if self.wants_help:
             return False
         return self.name in CHANGING_COMMANDS or (
-            self.name == "stack" and self.operands[:1] != () and self.operands[0] in CHANGING_STACK_SUBCOMMANDS
+            self.name == "stack" and self.subcommand in CHANGING_STACK_SUBCOMMANDS
         )
 
     @property
@@ -83,24 +152,16 @@ class CommandLine:
 
     @property
     def removes_stack(self) -> bool:
-        return (
-            self.name == "stack"
-            and self.operands[:1] != ()
-            and self.operands[0] in REMOVE_SUBCOMMANDS
-            and not self.wants_help
-        )
+        return self.name == "stack" and self.subcommand in REMOVE_SUBCOMMANDS and not self.wants_help
 
     @property
     def stack_to_create(self) -> str | None:
         """The stack that must exist before this command runs."""
         if self.wants_help or self.name not in STACK_COMMANDS:
             return None
-        if self.name == "stack" and self.operands:
-            if self.operands[0] == "select":
-                return self.stack or (self.operands[1] if len(self.operands) > 1 else None)
-            if self.operands[0] in ("init", "new", "create", "setup", "ls", "list", *REMOVE_SUBCOMMANDS):
-                return None
-        return self.stack
+        if self.name == "stack" and self.subcommand in ("ls", "list", *CREATE_SUBCOMMANDS, *REMOVE_SUBCOMMANDS):
+            return None
+        return self.named_stack
 
 
 def parse(arguments: Sequence[str]) -> CommandLine:
@@ -108,12 +169,16 @@ def parse(arguments: Sequence[str]) -> CommandLine:
     name, name_index, subcommand_index, stack, cwd, wants_help = "", -1, -1, None, None, False
     operands: list[str] = []
     policy_packs: list[str] = []
+    config_file: str | None = os.environ.get("PULUMI_OPTION_CONFIG_FILE") or None
+    flags: set[str] = set()
     index = 0
     while index < len(arguments):
         word, following = arguments[index], arguments[index + 1] if index + 1 < len(arguments) else None
         index += 1
         if word == "--":
             break
+        if word.startswith("-"):
+            flags.add(word.partition("=")[0])
         if word in ("-h", "--help"):
             wants_help = True
         elif word in ("-s", "--stack") or re.fullmatch(f"-[{SHORT_FLAGS_WITHOUT_VALUE}]+s", word):
@@ -128,6 +193,10 @@ def parse(arguments: Sequence[str]) -> CommandLine:
             cwd = word.removeprefix("--cwd=")
         elif re.match(r"-C.", word):
             cwd = word[2:].removeprefix("=")
+        elif word == CONFIG_FILE_FLAG:
+            config_file, index = following, index + 1
+        elif word.startswith(f"{CONFIG_FILE_FLAG}="):
+            config_file = word.removeprefix(f"{CONFIG_FILE_FLAG}=")
         elif word == POLICY_PACK_FLAG and following is not None:
             policy_packs, index = [*policy_packs, following], index + 1
         elif word.startswith(f"{POLICY_PACK_FLAG}="):
@@ -153,7 +222,26 @@ def parse(arguments: Sequence[str]) -> CommandLine:
         wants_help,
         run_program,
         tuple(policy_packs),
+        config_file,
+        frozenset(flags),
     )
+
+
+def with_flag(arguments: Sequence[str], flag: str) -> list[str]:
+    """Return the arguments with a flag that overrides any earlier one."""
+    end = arguments.index("--") if "--" in arguments else len(arguments)
+    return [*arguments[:end], flag, *arguments[end:]]
+
+
+def with_absolute_file(arguments: Sequence[str], folder: Path) -> list[str]:
+    """Return the arguments of `stack import` with an absolute path for its flag --file."""
+    found = list(arguments)
+    for at, word in enumerate(found):
+        if word.startswith("--file="):
+            found[at] = f"--file={(folder / word.removeprefix('--file=')).absolute()}"
+        elif word == "--file" and at + 1 < len(found):
+            found[at + 1] = str((folder / found[at + 1]).absolute())
+    return found
 
 
 def with_preserved_config(arguments: Sequence[str], command: CommandLine) -> list[str]:
@@ -161,8 +249,6 @@ def with_preserved_config(arguments: Sequence[str], command: CommandLine) -> lis
 
     A flag of the user, such as `--preserve-config=false`, stays as it is.
     """
-    flags = arguments[: arguments.index("--")] if "--" in arguments else arguments
-    user_decides = any(word == PRESERVE_CONFIG or word.startswith(f"{PRESERVE_CONFIG}=") for word in flags)
-    if user_decides or not command.removes_stack:
+    if PRESERVE_CONFIG in command.flags or not command.removes_stack:
         return list(arguments)
     return [*arguments[: command.subcommand_index + 1], PRESERVE_CONFIG, *arguments[command.subcommand_index + 1 :]]

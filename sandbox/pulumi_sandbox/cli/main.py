@@ -12,14 +12,14 @@ from pathlib import Path
 from pulumi_sandbox import passthrough, plugins
 from pulumi_sandbox.cli import arguments
 from pulumi_sandbox.engine import locate
-from pulumi_sandbox.engine.model import EngineError
-from pulumi_sandbox.workspace import NoProjectError, Workspace
+from pulumi_sandbox.engine.model import Engine, EngineError
+from pulumi_sandbox.workspace import PLACEHOLDERS, NoProjectError, Workspace
 from pulumi_sandbox.world.file import WRITABLE_FOLDER_HINT, WorldError, database_error, open_file
 
 HELP = """\
 pulumi-sandbox - the real Pulumi CLI with emulated clouds, on this computer only
 
-Use it like `pulumi`: it passes on every command and flag. Only `stack rm` differs: it keeps the stack's file.
+Use it like `pulumi`: it passes on every command and flag. Only `config set` and the like change a stack file.
 The engine, your program and your stack files are the real ones. The providers of aws, gcp, github and kubernetes are
 offline. They refuse what the vendor would refuse, and store resources in a local file, so refresh, import, drift and
 destroy work.
@@ -36,9 +36,9 @@ Commands of its own:
   serve    serve Compute Engine and GitHub, and run inserted VMs, until Ctrl-C
   engine   install the Pulumi CLI, and print its source
 
-All files are in .sandbox/ next to Pulumi.yaml, or in $PULUMI_SANDBOX_DIR. Stack files are encrypted with the passphrase
-"sandbox" unless PULUMI_CONFIG_PASSPHRASE or PULUMI_CONFIG_PASSPHRASE_FILE is set. The program does not see variables
-with credentials of real accounts.
+All files are in .sandbox/ next to Pulumi.yaml, or in $PULUMI_SANDBOX_DIR. The engine gets a copy of the stack file.
+Placeholders replace the secrets that neither the passphrase "sandbox" nor PULUMI_CONFIG_PASSPHRASE decrypts. The
+program does not see variables with credentials of real accounts.
 """
 
 
@@ -87,6 +87,9 @@ def is_sandbox_command(argv: list[str], command: arguments.CommandLine) -> bool:
 
 def run_pulumi(argv: list[str], command: arguments.CommandLine) -> int:
     workspace = workspace_of(command)
+    if command.refusal:
+        sys.stderr.write(f"pulumi-sandbox: {command.refusal}\n")
+        return 1
     if (command.changes_something or command.name == "preview") and workspace.world.is_file():
         # Report a world (the emulated cloud state) that cannot be read before the CLI starts.
         open_file(workspace.world).close()
@@ -99,6 +102,8 @@ def run_pulumi(argv: list[str], command: arguments.CommandLine) -> int:
         plugins.install(workspace)
     if not engine.has_official_host:
         build_language_tools(workspace, command)
+    if command.runs_program:
+        environment = PLACEHOLDERS | environment
     if engine.has_official_host and command.runs_program:
         from pulumi_sandbox.language_host import official
 
@@ -107,19 +112,98 @@ def run_pulumi(argv: list[str], command: arguments.CommandLine) -> int:
             sys.stderr.write(f"{problem}\n")
             return 1
     stack = command.stack_to_create
-    if stack is not None:
+    pulumi_arguments = argv
+    if command.name in arguments.STACK_COMMANDS and not command.wants_help:
         from pulumi_sandbox import stacks
 
-        stacks.create_if_missing(workspace, engine, stack, environment, say)
-    pulumi_arguments = arguments.with_preserved_config(argv, command)
-    if pulumi_arguments != argv:
-        say(f"stack {command.operands[0]} keeps the stack's file; {arguments.PRESERVE_CONFIG}=false deletes it too")
+        if stacks.write_project_copy(workspace):
+            named = command.named_stack
+            if named is None and command.needs_stack:
+                named = selected_stack(workspace, engine, command, environment)
+                if named is None:
+                    return 255  # the engine has reported the reason
+            pulumi_arguments = with_stack_file(workspace, argv, command, named, environment)
+        if stack is not None:
+            stacks.create_if_missing(workspace, engine, stack, environment, say)
+    if command.removes_stack and arguments.PRESERVE_CONFIG not in command.flags:
+        say(f"stack {command.subcommand} keeps the stack's file; {arguments.PRESERVE_CONFIG}=false deletes it too")
+        pulumi_arguments = arguments.with_preserved_config(pulumi_arguments, command)
+    if command.name == "stack" and command.subcommand == "rename":
+        say("stack rename keeps the stack's file; rename the file too")
     code = passthrough.run(engine.executable, pulumi_arguments, environment)
+    if not code and command.selects_new_stack and "--no-select" not in command.flags:
+        select_as_in_copy(workspace, engine, command, environment)
     if code and stack is not None:
         stacks.print_likely_cause(workspace, stack, say)
+    if code and command.runs_program:
+        from pulumi_sandbox.language_host import official
+
+        for sdk in official.missing_providers(workspace, environment):
+            say(
+                f"the sandbox has no provider for {sdk.partition(' ')[0]}, whose SDK is installed\n"
+                f"  hint: if the program uses it: pulumi-sandbox plugin install resource {sdk} (needs the internet)"
+            )
     if code and command.changes_something:
         print_faults(workspace)
     return code
+
+
+def selected_stack(
+    workspace: Workspace, engine: Engine, command: arguments.CommandLine, environment: dict[str, str]
+) -> str | None:
+    """Return the selected stack. On a terminal, the engine prompts for one if there is none."""
+    from pulumi_sandbox import stacks
+
+    cwd, own = ("--cwd", command.cwd or "."), ("--cwd", str(workspace.stack_files))
+    if (found := stacks.selected(engine, environment, *cwd)) is not None:
+        return found
+    flags = ("--non-interactive",) if "--non-interactive" in command.flags else ()
+    if passthrough.run(engine.executable, ["stack", "select", *own, *flags], environment):
+        return None
+    select_as_in_copy(workspace, engine, command, environment)
+    return stacks.selected(engine, environment, *cwd)
+
+
+def select_as_in_copy(
+    workspace: Workspace, engine: Engine, command: arguments.CommandLine, environment: dict[str, str]
+) -> None:
+    """Select the stack that a command in the folder of copies has selected."""
+    from pulumi_sandbox import stacks
+
+    variables = {name: value for name, value in environment.items() if name != "PULUMI_STACK"}
+    if stack := stacks.selected(engine, variables, "--cwd", str(workspace.stack_files)):
+        stacks.run_engine(engine, variables, "stack", "select", stack, "--cwd", command.cwd or ".")
+
+
+def with_stack_file(
+    workspace: Workspace,
+    argv: list[str],
+    command: arguments.CommandLine,
+    stack: str | None,
+    environment: dict[str, str],
+) -> list[str]:
+    """Return arguments with which the engine changes a copy of the stack file, and set the passphrase of the copy."""
+    from pulumi_sandbox import stacks
+    from pulumi_sandbox.stack_files import PASSPHRASE
+
+    folder = Path(command.cwd or ".")
+    if stack is not None:
+        file = folder / command.config_file if command.config_file else stacks.stack_file(workspace, stack)
+        if command.changes_stack_file:
+            stacks.check_writable(file, f"config {command.subcommand}")
+        path, copy = stacks.copy_for_engine(workspace, stack, file)
+        environment[PASSPHRASE] = copy.passphrase
+        if command.name in arguments.CONFIG_FILE_COMMANDS and not command.changes_stack_file:
+            if copy.placeholders and command.runs_program:
+                say(f"placeholders replace secrets of {file.name}, which {copy.encrypted_by} encrypts: "
+                    f"{', '.join(copy.placeholders)}")  # fmt: skip
+            return arguments.with_flag(argv, f"{arguments.CONFIG_FILE_FLAG}={path}")
+    if not command.may_write_without_flag:
+        return argv
+    if stack is not None:
+        environment["PULUMI_STACK"] = stack
+    argv = arguments.with_absolute_file(argv, folder)
+    return arguments.with_flag(argv, f"--cwd={workspace.stack_files}")
 
 
 def build_language_tools(workspace: Workspace, command: arguments.CommandLine) -> None:

@@ -52,6 +52,21 @@ def prepare(workspace: Workspace, environment: Mapping[str, str], policy_packs: 
     return ""
 
 
+def missing_providers(workspace: Workspace, environment: Mapping[str, str]) -> list[str]:
+    """Return NAME VERSION of each SDK in the program's environment whose provider the sandbox does not have."""
+    try:
+        runtime = runtime_of(workspace.project, project_settings(workspace.project))
+        found = runtime.run_script(PACKAGES, variables=environment) if runtime else []
+    except (OptionError, OSError, ValueError, RecursionError, subprocess.SubprocessError):
+        return []
+    sdks = [(str(each.get("name")), str(each.get("version"))) for each in found if each.get("resource")]
+    return [
+        f"{name} {version}"
+        for name, version in sdks
+        if name not in plugins.PROVIDERS and not plugins.plugin_folder(workspace.home, name, version).is_dir()
+    ]
+
+
 def missing_environment_message(pack: Path) -> str:
     """Return the message for a policy pack without its environment. The engine would wait forever for such a pack."""
     try:

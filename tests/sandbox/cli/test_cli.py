@@ -106,7 +106,7 @@ def test_faults_that_are_still_planted_are_reported_after_a_failure(
     if planted:
         world.add_fault(Fault("stockout"))
     world.close()
-    assert main.run(["up"]) == code
+    assert main.run(["up", "-s", "dev"]) == code
     assert ("faults are still planted: stockout\n  hint:" in capsys.readouterr().err) is printed
 
 

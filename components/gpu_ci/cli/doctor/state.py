@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import base64
-import hashlib
 import os
 import shlex
 from typing import Any
 from urllib.parse import urlsplit
+
+from gpu_common import passphrase
 
 from gpu_ci.cli import programs
 from gpu_ci.cli.doctor.deployment import Deployment
@@ -18,8 +18,6 @@ from gpu_ci.cli.programs import NotAskedError
 _VARIABLE = "PULUMI_BACKEND_URL"
 _INSTALL = "# install the Pulumi CLI: https://www.pulumi.com/docs/iac/download-install/"
 _PUBLISHED_PASSPHRASE = "sandbox"  # noqa: S105 - it is in the files of this repository
-# pulumi/pulumi sdk/go/common/resource/config/crypt.go: the key is PBKDF2 over SHA-256, the cipher AES-256-GCM.
-_ITERATIONS, _KEY_BYTES = 1_000_000, 32
 
 
 def backend_is_shared(deployment: Deployment) -> Finding:
@@ -95,7 +93,7 @@ def secrets_are_encrypted(deployment: Deployment) -> Finding:
     salt = str(deployment.file.others.get("encryptionsalt") or "")
     chosen = _provider(deployment)
     initialize = f"pulumi stack init {deployment.stack} --secrets-provider {chosen}"
-    if salt and _has_passphrase(salt, _PUBLISHED_PASSPHRASE):
+    if salt and passphrase.opens(salt, _PUBLISHED_PASSPHRASE):
         text = f'the passphrase of encryptionsalt is "{_PUBLISHED_PASSPHRASE}", which is published'
         change = f"pulumi stack change-secrets-provider --stack {deployment.stack} {chosen}  # for an existing stack"
         delete = f"sed -i.bak /^encryptionsalt:/d {shlex.quote(deployment.file.name)}"
@@ -116,22 +114,6 @@ def _provider(deployment: Deployment) -> str:
         return "passphrase"
     keys = f"projects/{deployment.file.project}/locations/{deployment.region}/keyRings/pulumi"
     return f"gcpkms://{keys}/cryptoKeys/pulumi-secrets"
-
-
-def _has_passphrase(encryptionsalt: str, passphrase: str) -> bool:
-    """Return True if the passphrase decrypts the test value of `encryptionsalt`: v1:SALT:v1:NONCE:CIPHERTEXT."""
-    from cryptography.exceptions import InvalidTag
-    from cryptography.hazmat.primitives.ciphers.aead import AESGCM
-
-    try:
-        version, salt, _, nonce, text = encryptionsalt.split(":")
-        if version != "v1":
-            return False
-        key = hashlib.pbkdf2_hmac("sha256", passphrase.encode(), base64.b64decode(salt), _ITERATIONS, _KEY_BYTES)
-        AESGCM(key).decrypt(base64.b64decode(nonce), base64.b64decode(text), None)
-    except (ValueError, InvalidTag):
-        return False
-    return True
 
 
 STEPS: tuple[Step[Deployment], ...] = (
