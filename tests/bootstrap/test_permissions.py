@@ -149,7 +149,7 @@ def test_a_type_is_never_updated_if_each_change_of_it_replaces_it() -> None:
 
 def test_the_check_calls_exactly_the_methods_whose_permissions_the_role_has(monkeypatch: pytest.MonkeyPatch) -> None:
     called: set[str] = set()
-    answer: dict[str, Any] = {"name": "o", "properties": {}, "status": "DONE"}
+    answer: dict[str, Any] = {"name": "o", "id": "1", "properties": {}, "status": "DONE"}
 
     def record(_: GoogleCompute, call: Any, retries: int | None = None) -> dict[str, Any]:
         called.add(call.methodId)

@@ -25,10 +25,15 @@ _JOB = (
 )
 FOLLOWS = {
     "a10g-smoke-job": _JOB,
+    "gpu-tests-builds": ("update", ["lifecycleRules[0].condition.matchesPrefixes[3]"]),
     "gpu-tests-ended-trigger": _REAPER,
     "gpu-tests-gate": _GATE,
+    # The real provider replaces these three.
+    "gpu-tests-machine-reader": ("update", ["condition.expression", "condition.title"]),
+    "gpu-tests-reader": ("update", ["condition"]),
     "gpu-tests-reaper-trigger": _REAPER,
     "gpu-tests-settings": ("update", ["source"]),
+    "gpu-tests-writer": ("update", ["condition.expression", "condition.title"]),
     "l4-gate": _GATE,
     "l4-gke-smoke-job": _JOB,
     "l4-group": _GROUP,
@@ -51,5 +56,5 @@ def test_nothing_changes_but_what_machines_run_and_what_follows_from_it(tmp_path
     assert {name: changed.pop(name)[0] for name in ADDED} == dict.fromkeys(ADDED, "create")
     assert {name: changed.pop(name)[0] for name in REMOVED} == dict.fromkeys(REMOVED, "delete")
     assert changed == FOLLOWS | {name: ("replace", paths) for name, paths in PAYLOADS.items()}
-    assert stack.counts.same == 105
+    assert stack.counts.same == 101
     assert stack.counts.moved == 0
