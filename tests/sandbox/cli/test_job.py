@@ -72,6 +72,11 @@ def test_a_job_is_queued_for_the_runners_that_another_process_serves(project: Wo
     assert "nvidia-smi: not found" in shown
 
 
+def test_a_job_may_name_only_a_runner_group(project: World) -> None:
+    run("queue", "--repository", "kernels", "--group", "gpu", "--run", "true")
+    assert [one["labels"] for one in listed()] == [[]]
+
+
 def test_cancelling_a_queued_job_ends_its_run(project: World) -> None:
     run(*QUEUE)
     assert run("cancel", "50001").stdout == "cancelled run 10001\n"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator, Mapping
 from datetime import date
 from typing import Any
@@ -13,6 +12,7 @@ from gpu_ci.cli import clock, programs
 from gpu_ci.cli.doctor.deployment import Deployment
 from gpu_ci.cli.doctor.steps import Finding, Step
 from gpu_ci.cli.github_app.apps import DUTIES, App, apps_of
+from gpu_ci.cli.github_app.secret_store import app_token
 from gpu_ci.cli.google_api import NOT_FOUND
 from gpu_ci.cli.init.repository import ADMIN_APP, MANAGER_APP, RUNNER_APP
 from gpu_ci.cli.programs import NotAskedError
@@ -23,9 +23,6 @@ from gpu_ci.stack.site import SITE
 PLACEHOLDERS = {(app.id, app.installation) for app in (ADMIN_APP, RUNNER_APP, MANAGER_APP)}
 """The numbers that `gpu-ci init` writes until the Apps exist."""
 
-# docs.github.com, "Generating a JSON Web Token (JWT) for a GitHub App": the token is issued 60 s in the past to allow
-# for clock differences, and expires within 10 minutes.
-_ISSUED_BEFORE_SEC, _EXPIRES_AFTER_SEC = 60, 300
 _OK, _UNAUTHORIZED = 200, 401
 _LATEST_RUNNER = "/repos/actions/runner/releases/latest"
 _LEVELS = ("", "read", "write", "admin")
@@ -132,20 +129,6 @@ def _check(status: int) -> None:
     """Raise NotAskedError unless GitHub answered. Its message is not shown, because it may repeat the request."""
     if status != _OK:
         raise NotAskedError(f"GitHub answered {status}")
-
-
-def app_token(app: int, key: bytes) -> str | None:
-    """Return the App's JSON web token, or None for a text that is no key."""
-    from google.auth import crypt, jwt
-
-    try:
-        signer = crypt.RSASigner.from_string(key)  # type: ignore[no-untyped-call]
-    except Exception:  # cryptography raises several types, and their texts may quote the key
-        return None
-    now = int(time.time())
-    claims = {"iat": now - _ISSUED_BEFORE_SEC, "exp": now + _EXPIRES_AFTER_SEC, "iss": str(app)}
-    token: bytes = jwt.encode(signer, claims)  # type: ignore[no-untyped-call]
-    return token.decode()
 
 
 def runner_is_current(deployment: Deployment) -> Finding:

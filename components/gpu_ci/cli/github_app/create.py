@@ -9,13 +9,10 @@ import yaml
 
 from gpu_ci.cli import edit, options
 from gpu_ci.cli.check import stacks
-from gpu_ci.cli.doctor.deployment import GITHUB_API, Deployment
-from gpu_ci.cli.doctor.github import app_token
 from gpu_ci.cli.github_app import listener, secret_store
-from gpu_ci.cli.github_app.apps import DUTIES, App, apps_of
+from gpu_ci.cli.github_app.apps import DUTIES, apps_of
 from gpu_ci.cli.github_app.listener import Flow, NewApp, Registration
 from gpu_ci.cli.output import InputError, print_json
-from gpu_ci.cli.programs import NotAskedError
 from gpu_ci.cli.stack_files import one_file, problems_found
 from gpu_ci.stack.site import SITE
 
@@ -56,17 +53,25 @@ def command(files: tuple[str, ...], only: tuple[str, ...], port: int, github_url
     except OSError as error:
         raise InputError(f"127.0.0.1:{port}: cannot be used", got=error.strerror or "", hint="give --port") from None
     web_url = github_url.rstrip("/")
-    api_url = GITHUB_API if web_url == GITHUB_COM else f"{web_url}/api/v3"
-    deployment = Deployment(file, lambda: call, api_url)
+    api_url = "https://api.github.com" if web_url == GITHUB_COM else f"{web_url}/api/v3"
+    numbers_in_file = file.value(SITE)["github"]
     flow = Flow(
         organization,
         file.stack,
         web_url,
         f"http://127.0.0.1:{listening.server_port}",
-        [Registration(app, created=existing(deployment, organization, app)) for app in apps],
+        [
+            Registration(
+                app,
+                created=existing(
+                    api_url, organization, int(numbers_in_file[app.key]["id"]), secret_store.newest(call, app.secret)
+                ),
+            )
+            for app in apps
+        ],
         convert=lambda code: listener.convert(api_url, code),
         store=lambda secret, pem: _say(f"stored {secret_store.store(call, secret, pem)}"),
-        installation=lambda app: installation_of(deployment, organization, app),
+        installation=lambda app: installation_of(api_url, organization, app),
         keep=lambda each: write_numbers(file.path, numbers_of(each)),
         report=_say,
     )
@@ -86,28 +91,22 @@ def _say(text: str) -> None:
     click.echo(text, err=True)
 
 
-def existing(deployment: Deployment, organization: str, app: App) -> NewApp | None:
-    """Return the organization's App that has the number in the stack file and the key in the secret, or None."""
-    number = int(deployment.file.value(SITE)["github"][app.key]["id"])
-    try:
-        key = deployment.private_key(app.secret)
-        token = app_token(number, key) if key else None
-        status, found = deployment.ask_github("/app", token) if token else (0, {})
-    except NotAskedError:
+def existing(api_url: str, organization: str, number: int, key: bytes | None) -> NewApp | None:
+    """Return the organization's App with this number and key, or None."""
+    token = secret_store.app_token(number, key) if key else None
+    if key is None or token is None:
         return None
+    status, found = listener.ask(api_url, "GET", "/app", token)
     owner = str((found.get("owner") or {}).get("login"))
-    if key is None or status != _OK or owner.casefold() != organization.casefold():
-        return None
-    return NewApp(number, str(found["slug"]), owner, key)
+    is_ours = status == _OK and owner.casefold() == organization.casefold()
+    return NewApp(number, str(found["slug"]), owner, key) if is_ours else None
 
 
-def installation_of(deployment: Deployment, organization: str, app: NewApp) -> int:
+def installation_of(api_url: str, organization: str, app: NewApp) -> int:
     """Return the number of the App's installation in the organization, or 0."""
-    try:
-        # docs.github.com/en/rest/apps/apps, "Get an organization installation for the authenticated app".
-        status, found = deployment.ask_github(f"/orgs/{organization}/installation", app_token(app.id, app.pem) or "")
-    except NotAskedError:
-        return 0
+    # docs.github.com/en/rest/apps/apps, "Get an organization installation for the authenticated app".
+    token = secret_store.app_token(app.id, app.pem)
+    status, found = listener.ask(api_url, "GET", f"/orgs/{organization}/installation", token or "")
     return int(found["id"]) if status == _OK else 0
 
 

@@ -33,6 +33,19 @@ class NewApp:
     pem: bytes = field(repr=False)
 
 
+def ask(api_url: str, method: str, path: str, token: str = "") -> tuple[int, dict[str, Any]]:
+    """Return the status and the JSON of GitHub's answer. Raise InputError if there is none."""
+    import httplib2  # type: ignore[import-untyped]
+
+    headers = {"accept": "application/vnd.github+json", "user-agent": "gpu-ci", "content-length": "0"}
+    headers |= {"authorization": f"Bearer {token}"} if token else {}
+    try:
+        response, body = httplib2.Http(timeout=_TIMEOUT_SEC).request(f"{api_url}{path}", method, headers=headers)
+        return int(response.status), json.loads(body) if body else {}
+    except (httplib2.HttpLib2Error, OSError, ValueError) as error:
+        raise InputError(f"{api_url}: no usable answer", got=f"{type(error).__name__}: {error}") from None
+
+
 def convert(api_url: str, code: str) -> NewApp:
     """Exchange the code that GitHub gave to the browser. It is valid for one hour, and once.
 
@@ -41,21 +54,11 @@ def convert(api_url: str, code: str) -> NewApp:
     Raises:
         InputError: GitHub refused the code or could not be reached.
     """
-    import httplib2  # type: ignore[import-untyped]
-
-    connection = httplib2.Http(timeout=_TIMEOUT_SEC)
-    headers = {"accept": "application/vnd.github+json", "user-agent": "gpu-ci", "content-length": "0"}
-    try:
-        response, body = connection.request(
-            f"{api_url}/app-manifests/{quote(code, safe='')}/conversions", "POST", headers=headers
-        )
-        answer: dict[str, Any] = json.loads(body) if body else {}
-    except (httplib2.HttpLib2Error, OSError, ValueError) as error:
-        raise InputError(f"{api_url}: no usable answer", got=f"{type(error).__name__}: {error}") from None
-    if int(response.status) != _CREATED:
+    status, answer = ask(api_url, "POST", f"/app-manifests/{quote(code, safe='')}/conversions")
+    if status != _CREATED:
         raise InputError(
             "GitHub did not create the App from its code",
-            got=f"{response.status} {answer.get('message', '')}".strip(),
+            got=f"{status} {answer.get('message', '')}".strip(),
             expected="a code that is less than one hour old and was not used",
             hint="create the App again on the page",
         )

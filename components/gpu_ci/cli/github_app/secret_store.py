@@ -5,9 +5,10 @@ from __future__ import annotations
 import base64
 import re
 import sys
+import time
 
 import click
-from google.auth import crypt
+from google.auth import crypt, jwt
 
 from gpu_ci.cli import google_api, options
 from gpu_ci.cli.google_api import Call, GoogleError
@@ -16,6 +17,9 @@ from gpu_ci.cli.programs import NotAskedError
 
 _NAME = re.compile(r"projects/(?P<project>[a-z0-9.:-]+)/secrets/(?P<name>[A-Za-z0-9_-]{1,255})")
 _CONFLICT = 409
+# docs.github.com, "Generating a JSON Web Token (JWT) for a GitHub App": the token is issued 60 s in the past to allow
+# for clock differences, and expires within 10 minutes.
+_ISSUED_BEFORE_SEC, _EXPIRES_AFTER_SEC = 60, 300
 _MAX_KEY_BYTES = 64 * 1024  # the limit of a secret's version: cloud.google.com/secret-manager/quotas
 
 
@@ -48,6 +52,30 @@ def check_key(pem: bytes) -> None:
             expected="the .pem file that GitHub gives for the App",
             hint="gpu-ci github-app store SECRET < downloaded.pem",
         ) from None
+
+
+def app_token(app: int, key: bytes) -> str | None:
+    """Return the App's JSON web token, or None for a text that is no key."""
+    try:
+        signer = crypt.RSASigner.from_string(key)  # type: ignore[no-untyped-call]
+    except Exception:  # cryptography raises several types, and their texts may quote the key
+        return None
+    now = int(time.time())
+    claims = {"iat": now - _ISSUED_BEFORE_SEC, "exp": now + _EXPIRES_AFTER_SEC, "iss": str(app)}
+    token: bytes = jwt.encode(signer, claims)  # type: ignore[no-untyped-call]
+    return token.decode()
+
+
+def newest(call: Call, secret: str) -> bytes | None:
+    """Return the newest version of a secret, or None if it cannot be read. The value stays in memory."""
+    try:
+        answer = call(
+            "secretmanager", "v1",
+            lambda api: api.projects().secrets().versions().access(name=f"{secret}/versions/latest"),
+        )  # fmt: skip
+    except (GoogleError, NotAskedError):
+        return None
+    return base64.b64decode(answer.get("payload", {}).get("data", ""))
 
 
 def store(call: Call, secret: str, pem: bytes) -> str:

@@ -186,6 +186,16 @@ def test_a_machine_that_was_stopped_while_it_waited_checks_itself_again_and_has_
 
 
 @pytest.mark.slow
+def test_a_machine_with_a_runner_version_that_github_refuses_stops_its_pool(google: Google) -> None:
+    pool = Pool(google, FINE, version="2.334.0")
+    number = pool.queue("true")
+    pool.insert()
+    end = pool.end()
+    assert (end["reason"], end["stops_pool"]) == ("runner-deprecated", True), pool.api.serial("l4-1")
+    assert pool.job(number)["status"] == "queued"
+
+
+@pytest.mark.slow
 def test_a_cancelled_job_ends_its_step_and_the_machine(google: Google) -> None:
     pool = Pool(google, FINE)
     number = pool.queue("trap 'echo interrupted; exit 1' INT; while true; do sleep 0.1; done", "echo never")
