@@ -1,22 +1,30 @@
-"""The bootstrap program under the real engine, and staging and prod with the deployer's identity alone."""
+"""The bootstrap program in empty accounts, and staging and the workflows with what it creates alone."""
 
 from __future__ import annotations
 
 import json
+import re
 import shutil
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
+from gpu_ci.github_trust import ISSUER
 from gpu_common import aws_permissions, google_permissions
 from pulumi_sandbox.workspace import Workspace
 from pulumi_sandbox.world.store import World
 
 from tests.bootstrap.stacks import staging_with
 from tests.conftest import ROOT, lay_out
+from tests.gpu_ci.identity.iam import assume
+from tests.gpu_ci.identity.test_claims import cel, templated
+from tests.gpu_ci.identity.tokens import job
 from tests.sandbox_runner import SandboxRunner
+from tests.test_docs import fences
 
 pytestmark = [pytest.mark.engine, pytest.mark.slow, pytest.mark.timeout(900)]
 
@@ -26,6 +34,7 @@ def up(stack: str) -> tuple[str, ...]:
 
 
 UP = up("staging")
+NEW_PROJECT = "\nrestrictions: {gcp: {disabledServices: [all]}}\n"
 DEPLOYER = "gh-deploy-staging@example-ci-staging.iam.gserviceaccount.com"
 ROLE = "projects/example-ci-staging/roles/gpu_ci_deploy"
 SIGNING_KEY = "projects/example-ci-staging/locations/us-central1/keyRings/r/cryptoKeys/k"
@@ -37,16 +46,22 @@ def lay_out_both(folder: Path) -> None:
     folder.mkdir()
     lay_out(folder)
     shutil.copytree(ROOT / "bootstrap", folder / "bootstrap", ignore=shutil.ignore_patterns("__pycache__"))
-    for name in ("sandbox.yaml", "Pulumi.prod.yaml"):
-        shutil.copy(ROOT / name, folder)
+    shutil.copy(ROOT / "Pulumi.prod.yaml", folder)
+    (folder / "sandbox.yaml").write_text((ROOT / "sandbox.yaml").read_text() + NEW_PROJECT)
+    (folder / "bootstrap" / "sandbox.yaml").write_text(NEW_PROJECT)
     write_staging(folder, ipRange="10.10.0.0/20", flowLogs=True)
     whole = yaml.safe_load((ROOT / "bootstrap" / "Pulumi.staging.yaml").read_text())
     staging = folder / "bootstrap" / "Pulumi.staging.yaml"
     settings = {**whole["config"]["gpu-ci-bootstrap:settings"], "signingKeys": [SIGNING_KEY]}
     staging.write_text(yaml.safe_dump({**whole, "config": {**whole["config"], "gpu-ci-bootstrap:settings": settings}}))
+    (folder / "bootstrap" / "Pulumi.again.yaml").write_text(yaml.safe_dump(whole))
     whole["config"]["gcp:project"] = "example-ci-prod"
     # The AWS account has the roles of staging.
     del whole["config"]["gpu-ci-bootstrap:settings"]["aws"]
+    whole["config"]["gpu-ci-bootstrap:settings"]["github"] |= {
+        "deploy": {"environment": "prod"},
+        "preview": {"environment": "prod-read"},
+    }
     (folder / "bootstrap" / "Pulumi.prod.yaml").write_text(yaml.safe_dump(whole))
 
 
@@ -89,17 +104,22 @@ def staging(bootstrapped: Path, tmp_path: Path) -> Iterator[SandboxRunner]:
     runner.close()
 
 
+def identities_of(runner: SandboxRunner, purpose: str) -> dict[str, str]:
+    """The identities of staging on both clouds for a purpose, as variables of the sandbox."""
+    [role] = [row["id"] for row in runner.world() if row["name"] == f"aws-{purpose}-role"]
+    account = DEPLOYER.replace("deploy", purpose, 1)
+    return {"PULUMI_SANDBOX_GOOGLE_ACCOUNT": account, "PULUMI_SANDBOX_AWS_ROLE": role}
+
+
 def deployers(runner: SandboxRunner) -> dict[str, str]:
-    """The identities of staging on both clouds, as variables of the sandbox."""
-    [role] = [row["id"] for row in runner.world() if row["name"] == "aws-deploy-role"]
-    return {"PULUMI_SANDBOX_GOOGLE_ACCOUNT": DEPLOYER, "PULUMI_SANDBOX_AWS_ROLE": role}
+    return identities_of(runner, "deploy")
 
 
 def test_bootstrap_comes_up_changes_nothing_again_and_leaves_only_its_key(bootstrapped: Path, tmp_path: Path) -> None:
     runner = SandboxRunner(project=bootstrapped / "project" / "bootstrap", folder=tmp_path / "sandbox")
     try:
         preview = runner.run("preview", "--stack", "staging")
-        assert "+ 46 to create" in preview.output
+        assert "+ 51 to create" in preview.output
         assert runner.world() == []
         runner.run(*UP)
         runner.run(*UP, "--expect-no-changes")
@@ -138,6 +158,8 @@ def test_all_of_staging_is_changed_and_destroyed_with_the_deployers_identities_a
         created = {row["type"] for row in runner.world() if "::gpu-ci::" in row["urn"]}
         assert google_permissions.RESOURCES.keys() - created == set()
         assert runner.json("stack", "output", "--stack", "staging", "--json")["pools"]["l4"]["verdict"] == "pass"
+        runner.run("refresh", "--stack", "staging", "--preview-only", "--expect-no-changes",
+                   **identities_of(runner, "preview"))  # fmt: skip
         runner.run(*UP, "--refresh", "--expect-no-changes", **identities)
         # A larger range and no logs are changes by two methods of the API.
         write_staging(runner.project, ipRange="10.10.0.0/19")
@@ -159,6 +181,104 @@ def test_the_previews_identity_creates_nothing(staging: SandboxRunner) -> None:
     failed = staging.run(*UP, ok=False, PULUMI_SANDBOX_GOOGLE_ACCOUNT=preview)
     assert "secretmanager.versions.access" in failed.output
     assert {row["id"] for row in staging.world()} == before
+
+
+def test_a_second_bootstrap_in_a_project_is_refused(bootstrapped: Path, tmp_path: Path) -> None:
+    shutil.copytree(bootstrapped / "sandbox", tmp_path / "sandbox", symlinks=True)
+    runner = SandboxRunner(project=bootstrapped / "project" / "bootstrap", folder=tmp_path / "sandbox")
+    try:
+        failed = runner.run(*up("again"), "--continue-on-error", ok=False)
+        # The role, the bucket and the OIDC provider exist once. A list in github.deploy is the way out.
+        for name in (ROLE, "example-ci-staging-pulumi-state", f"https://{ISSUER}"):
+            assert re.search(rf"{name}\S* already exists", failed.output), failed.output
+    finally:
+        runner.close()
+
+
+def workflows() -> Iterator[dict[Any, Any]]:
+    """The workflows of the pages and of `gpu-ci init` that call deploy-stack."""
+    for page in ("deploy-on-github", "drift"):
+        yield from (yaml.safe_load(text) for kind, text in fences(ROOT / f"docs/guides/{page}.md") if kind == "yml")
+    subnet = ("--subnet", "us-east-1a=subnet-0a1b2c3d4e5f60001", "--cluster", "ci")
+    image = ("--runner-image", f"ghcr.io/acme/runner@sha256:{'0' * 64}")
+    package = ("--package", f"git+https://github.com/example-org/gpu-ci@{'1f' * 20}", "--json")
+    for stack, pools in (("staging", ("--pool", "a10g=g5.2xlarge", *subnet, *image)), ("prod", ())):
+        options = ("--stack", stack, "--project", f"example-ci-{stack}", "--pool", "l4=g2-standard-8", *pools)
+        command = [Path(sys.executable).parent / "gpu-ci", "init", "new", *options, "--organization", "acme"]
+        made = subprocess.run([*command, "--repository", "kernels", *package], capture_output=True, check=True)
+        yield yaml.safe_load(json.loads(made.stdout)["files"][".github/workflows/deploy.yaml"])
+
+
+def test_each_job_of_the_workflows_signs_in_and_reaches_its_state(bootstrapped: Path) -> None:
+    """For each event: the variables exist, and the identities trust the job and may use backend and key."""
+    runner = SandboxRunner(project=bootstrapped / "project" / "bootstrap", folder=bootstrapped / "sandbox")
+    outputs = {
+        stack: runner.json("stack", "output", "--stack", stack, "--json", "--show-secrets")
+        for stack in ("staging", "prod")
+    }
+    world = runner.world()
+    runner.close()
+    commands = "\n".join(each["commands"] for each in outputs.values())
+    variables = dict(re.findall(r"gh variable set (\w+) --repo example-org/pools --body (\S+)", commands))
+    template = re.findall(r"include_claim_keys\[\]=(\w+)", commands)
+    reusable = (ROOT / ".github/workflows/deploy-stack.yaml").read_text()
+    [sessions] = re.findall(r"role-duration-seconds: .* inputs.command == 'up' && '(\d+)' \|\| '(\d+)' ", reusable)
+    signed_in = []
+    for workflow in workflows():
+        for each in workflow["jobs"].values():
+            given = {
+                name: re.sub(r"\$\{\{ vars\.(\w+) \}\}", lambda found: variables[found[1]], str(value))
+                for name, value in each["with"].items()
+            }
+            writes = given.get("command", "up") == "up"
+            for event in workflow[True]:  # YAML 1.1 reads `on` as a boolean
+                claims = job(event_name=event, environment=given["environment"]).claims()
+                reaches_state(world, given, claims, outputs[given["stack"]]["secretsProvider"], writes)
+                if arn := given.get("aws-role"):
+                    [role] = [row["inputs"] for row in world if row["id"] == arn.rpartition("/")[2]]
+                    [provider] = [row["id"] for row in world if row["id"].endswith(f"oidc-provider/{ISSUER}")]
+                    session_sec = int(sessions[not writes])
+                    assert assume(role, templated(claims, template), provider, session_sec) == ""
+                signed_in.append((given["stack"], given["environment"], event, bool(arn)))
+    on_main = ("push", "workflow_dispatch")
+    assert sorted(signed_in) == sorted(
+        [
+            *((stack, stack, event, False) for stack in outputs for event in on_main),
+            *((stack, f"{stack}-read", event, False) for stack in outputs for event in ("schedule", on_main[1])),
+            *((stack, stack, event, stack == "staging") for stack in outputs for event in on_main),
+        ]
+    )
+
+
+def reaches_state(world: list[dict[str, Any]], given: dict[str, str], claims: Any, key: str, writes: bool) -> None:
+    """Evaluate the sign-in of google-github-actions/auth, and the grants on the state and on its key."""
+    rows = {kind: [row["inputs"] for row in world if row["type"].endswith(f":{kind}")] for kind in KINDS}
+    pool = given["google-provider"].split("/")[-3]
+    [trusted] = [each for each in rows["WorkloadIdentityPoolProvider"] if each["workloadIdentityPoolId"] == pool]
+    assert cel(trusted["attributeCondition"], claims)
+    assert not cel(trusted["attributeCondition"], {**claims, "environment": "other"})
+    account = given["google-service-account"]
+    project = account.partition("@")[2].partition(".")[0]
+    [user] = [each["member"] for each in rows["IAMMember"] if f"/{account}" in each.get("serviceAccountId", "")]
+    assert user.endswith(f"/workloadIdentityPools/{pool}/attribute.repository_id/{claims['repository_id']}")
+    member = f"serviceAccount:{account}"
+    on_bucket = [each["role"] for each in rows["BucketIAMMember"]
+                 if (f"gs://{each['bucket']}", each["member"]) == (given["backend"], member)]  # fmt: skip
+    on_key = [each["role"] for each in rows["CryptoKeyIAMMember"]
+              if (f"gcpkms://{each['cryptoKeyId']}", each["member"]) == (key, member)]  # fmt: skip
+    assert on_bucket == ["roles/storage.objectUser" if writes else "roles/storage.objectViewer"]
+    assert on_key == [f"roles/cloudkms.cryptoKey{'EncrypterDecrypter' if writes else 'Decrypter'}"]
+    enabled = {each["service"] for each in rows["Service"] if each["project"] == project}
+    assert {"sts.googleapis.com", "iamcredentials.googleapis.com"} <= enabled
+
+
+KINDS = (
+    "WorkloadIdentityPoolProvider",
+    "IAMMember",
+    "BucketIAMMember",
+    "CryptoKeyIAMMember",
+    "Service",
+)
 
 
 def set_actions(world: World, actions: list[str]) -> str:

@@ -138,11 +138,11 @@ CHARTS = {
 """Helm releases of GitHub's runners and of the controllers that start them, by the last part of the chart's name."""
 
 
-def check(change: Change, _stack_states: StackStates) -> Iterator[Finding]:
+def check(change: Change, stack_states: StackStates) -> Iterator[Finding]:
     job_resource = job_resource_of(change)
     if job_resource is None:
         return
-    if change.ends and not _has_no_machine(change):
+    if change.ends and not _is_always_empty(change, stack_states):
         yield INTERRUPTS_JOBS.found(change, f"{change.name} {change.ends}: {job_resource.on_delete}")
     elif change.resource.operation == Operation.UPDATE:
         yield from _updated(change, job_resource)
@@ -184,9 +184,18 @@ def _updated(change: Change, job_resource: JobResource) -> Iterator[Finding]:
         yield INTERRUPTS_JOBS.found(change, text)
 
 
-def _has_no_machine(change: Change) -> bool:
-    """Return True for a group of size 0, such as that of a pool whose machines the runner manager creates."""
-    return change.type in GROUPS and change.before is not None and change.before.inputs.get("targetSize") == 0
+def _is_always_empty(change: Change, stack_states: StackStates) -> bool:
+    """Return True for the group of a pool whose machines the runner manager creates, outside the group."""
+    return (
+        change.type in GROUPS
+        and change.before is not None
+        and any(
+            state.type == _TEMPLATE
+            and state.parent == change.before.parent
+            and '"registered_by": "manager"' in str(state.inputs.get("metadata"))
+            for state in stack_states.before.values()
+        )
+    )
 
 
 def _waits_for_jobs(change: Change) -> bool:

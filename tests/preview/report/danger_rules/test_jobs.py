@@ -95,8 +95,17 @@ def test_an_opportunistic_update_of_a_group_is_reported_to_interrupt_no_job() ->
 
 
 @pytest.mark.parametrize("operation", [DELETE, REPLACE])
-def test_a_group_of_size_0_has_no_machine_to_interrupt(operation: Operation) -> None:
-    assert found(GROUP, operation, group("a", "OPPORTUNISTIC", 0), group("b", "OPPORTUNISTIC", 0)) == []
+def test_the_runner_manager_creates_its_machines_outside_the_group(operation: Operation) -> None:
+    def rules(registered_by: str, parent: str) -> list[str]:
+        metadata = {"gpu-agent-config": json.dumps({"registered_by": registered_by})}
+        template = state(TEMPLATE, "template", {"metadata": metadata}, parent=parent)
+        groups = {urn(GROUP, "x"): state(GROUP, "x", group("a", "OPPORTUNISTIC", 0), parent="l4")}
+        after = groups if operation == REPLACE else {}
+        return [each.rule for each in find({**groups, template.urn: template}, after, [resource(GROUP, operation)])]
+
+    assert rules("manager", "l4") == []
+    # Without the manager, the size of the group is changed outside Pulumi, and is 0 in the state.
+    assert rules("machine", "l4") == rules("manager", "t4") == ["interrupts-jobs"]
 
 
 def test_a_group_that_shrinks_picks_machines_that_may_be_busy() -> None:
