@@ -29,8 +29,9 @@ def command(files: tuple[str, ...], only: tuple[str, ...], port: int, github_url
     """Create and install the GitHub Apps that a stack file names, in the browser.
 
     The command shows a page on 127.0.0.1 with a button for each App. GitHub asks you to confirm each App and its
-    permissions. The command stores the private key in Secret Manager, with the Google credentials of this computer.
-    Then it writes the numbers of App and installation into the stack file. The key is in no file and in no message.
+    permissions. The command stores the private key in the secret that the file names, in Secret Manager or in AWS
+    Secrets Manager, with the credentials of this computer. Then it writes the numbers of App and installation into the
+    stack file. The key is in no file and in no message.
 
     You must be an owner of the organization. The command ends when every App is installed.
 
@@ -45,7 +46,7 @@ def command(files: tuple[str, ...], only: tuple[str, ...], port: int, github_url
     organization, apps = apps_of(file, only)
     for app in apps:
         secret_store.check_name(app.secret)
-    call = secret_store.connect()
+    store = secret_store.writer([app.secret for app in apps])
     try:
         listening = listener.server(port)
     except OSError as error:
@@ -58,7 +59,7 @@ def command(files: tuple[str, ...], only: tuple[str, ...], port: int, github_url
         f"http://127.0.0.1:{listening.server_port}",
         [Registration(app) for app in apps],
         convert=lambda code: listener.convert(api_url, code),
-        store=lambda secret, pem: _say(f"stored {secret_store.store(call, secret, pem)}"),
+        store=lambda secret, pem: _say(f"stored {store(secret, pem)}"),
         installed=lambda each: write_numbers(file.path, numbers_of(each)),
         report=_say,
     )

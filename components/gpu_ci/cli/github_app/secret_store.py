@@ -1,10 +1,11 @@
-"""`gpu-ci github-app store`: stores private keys in Secret Manager. No key is in a file, an argument or a message."""
+"""`gpu-ci github-app store`: stores private keys in a secret store. No key is in a file, an argument or a message."""
 
 from __future__ import annotations
 
 import base64
 import re
 import sys
+from collections.abc import Callable, Iterable
 
 import click
 from google.auth import crypt
@@ -13,6 +14,7 @@ from gpu_ci.cli import google_api, options
 from gpu_ci.cli.google_api import Call, GoogleError
 from gpu_ci.cli.output import InputError, print_json
 from gpu_ci.cli.programs import NotAskedError
+from gpu_ci.secret_manager import aws_secret
 
 _NAME = re.compile(r"projects/(?P<project>[a-z0-9.:-]+)/secrets/(?P<name>[A-Za-z0-9_-]{1,255})")
 _CONFLICT = 409
@@ -31,8 +33,8 @@ def connect() -> Call:
 
 def check_name(secret: str) -> None:
     """Raise InputError unless the text names a secret."""
-    if not _NAME.fullmatch(secret):
-        expected = "projects/<project>/secrets/<name>, such as projects/acme-ci/secrets/github-app-key"
+    if not _NAME.fullmatch(secret) and not aws_secret(secret):
+        expected = "projects/<project>/secrets/<name>, or arn:aws:secretsmanager:<region>:<account>:secret:<name>"
         raise InputError("the secret's name has another form", got=repr(secret), expected=expected)
 
 
@@ -48,6 +50,49 @@ def check_key(pem: bytes) -> None:
             expected="the .pem file that GitHub gives for the App",
             hint="gpu-ci github-app store SECRET < downloaded.pem",
         ) from None
+
+
+def writer(secrets: Iterable[str]) -> Callable[[str, bytes], str]:
+    """Return a function that stores a key in one of these secrets. Raise InputError without Google credentials."""
+    call = connect() if any(not aws_secret(each) for each in secrets) else None
+
+    def write(secret: str, pem: bytes) -> str:
+        return _store_on_aws(secret, pem) if call is None or aws_secret(secret) else store(call, secret, pem)
+
+    return write
+
+
+def _store_on_aws(secret: str, pem: bytes) -> str:
+    """Add the key as the newest version of a secret in AWS Secrets Manager, and create the secret if it is missing.
+
+    Returns:
+        The ARN of the secret.
+
+    Raises:
+        InputError: AWS refused the request or could not be reached, or the credentials are of another account.
+    """
+    from gpu_ci.aws.limits.eks_api import Account, ApiError, AwsClient
+
+    arn = aws_secret(secret)
+    assert arn, "checked before"  # noqa: S101
+    try:
+        client = AwsClient("secretsmanager", Account(arn["region"]))
+        account = AwsClient("sts", Account(arn["region"])).call("get_caller_identity")["Account"]
+        if f":{account}:" not in secret:
+            raise ApiError("", f"the credentials are of the account {account}")
+        try:
+            answer = client.call("put_secret_value", SecretId=secret, SecretString=pem.decode())
+        except ApiError as error:
+            if not error.missing:
+                raise
+            answer = client.call("create_secret", Name=arn["name"], SecretString=pem.decode())
+    except ApiError as error:
+        raise InputError(
+            f"{secret}: the key could not be stored",
+            got=str(error),
+            expected="credentials with secretsmanager:CreateSecret and secretsmanager:PutSecretValue",
+        ) from None
+    return str(answer["ARN"])
 
 
 def store(call: Call, secret: str, pem: bytes) -> str:
@@ -92,8 +137,8 @@ def store(call: Call, secret: str, pem: bytes) -> str:
 def command(secret: str, as_json: bool) -> None:
     """Store a GitHub App's private key from standard input as the newest version of a secret.
 
-    SECRET is projects/<project>/secrets/<name>. The command creates the secret if it is missing. It uses the Google
-    credentials of this computer, and writes the key to no file.
+    SECRET is projects/<project>/secrets/<name>, or the ARN of a secret in AWS Secrets Manager. The command creates the
+    secret if it is missing. It uses the credentials of this computer, and writes the key to no file.
 
     \b
     Examples:
@@ -105,7 +150,7 @@ def command(secret: str, as_json: bool) -> None:
         raise InputError("gpu-ci github-app store: no key on standard input", hint=f"{secret} < downloaded.pem")
     pem = sys.stdin.buffer.read()
     check_key(pem)
-    version = store(connect(), secret, pem)
+    version = writer([secret])(secret, pem)
     if as_json:
         print_json({"version": version})
     else:

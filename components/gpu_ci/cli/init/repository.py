@@ -62,6 +62,8 @@ def kind_of(machine: Machine, on_gke: bool) -> str:
     return ON_GKE if on_gke and machine.cloud == "gcp" else _KINDS[machine.cloud]
 
 
+# The partitions of AWS by the first part of a region (docs.aws.amazon.com/IAM/latest/UserGuide/reference-arns.html).
+_PARTITIONS = {"cn": "aws-cn", "eusc": "aws-eusc"}
 # The default time limit of a job (docs.github.com/en/actions/reference/workflows-and-actions/workflow-syntax,
 # jobs.<job_id>.timeout-minutes: 360).
 FLEX_START_SEC = 6 * 3600
@@ -80,6 +82,8 @@ class Pool:
     """The name of the cluster; empty for a pool without one."""
     runner_size: Mapping[str, int] = field(default_factory=dict)
     """The fields of the runner that make it fit on a small node."""
+    label: str = ""
+    """The label of the runners, if another stack has a pool of this name; empty for the default, the pool's name."""
     max: int = 2
 
     @property
@@ -114,6 +118,8 @@ class Repository:
     pools: Sequence[Pool]
     requirement: str
     project: str = ""
+    aws_account: str = ""
+    """The account whose AWS Secrets Manager has the keys of the Apps; empty if Secret Manager has them."""
     region: str = ""
     organization: str = ""
     repositories: Sequence[str] = ()
@@ -152,6 +158,10 @@ class Repository:
     def fields_of(self, app: App) -> Mapping[str, Any]:
         """Return the fields of an App in the stack file."""
         key = f"projects/{self.project}/secrets/{app.secret}"
+        if self.aws_account:
+            partition = _PARTITIONS.get(self.aws_region.partition("-")[0], "aws")
+            partition = "aws-us-gov" if self.aws_region.startswith("us-gov-") else partition
+            key = f"arn:{partition}:secretsmanager:{self.aws_region}:{self.aws_account}:secret:{app.secret}"
         return self.registered.get(app.key) or {"id": app.id, "installationId": app.installation, "privateKey": key}
 
     @property
@@ -173,12 +183,12 @@ class Repository:
     def variables(self) -> dict[str, str]:
         """The inputs of the reusable workflow deploy-stack, each with the variable of GitHub that has its value."""
         suffix = self.slug.upper().replace("-", "_")
-        inputs = {
-            "backend": "PULUMI_BACKEND",
+        google = {
             "google-provider": f"GOOGLE_PROVIDER_{suffix}",
             "google-service-account": f"GOOGLE_SERVICE_ACCOUNT_{suffix}",
         }
-        return inputs | ({"aws-role": f"AWS_ROLE_{suffix}"} if self.aws_region else {})
+        aws = {"aws-role": f"AWS_ROLE_{suffix}"} if self.aws_region else {}
+        return {"backend": "PULUMI_BACKEND"} | ({} if self.aws_account else google) | aws
 
     def files(self) -> dict[str, str]:
         """Return the text of each file of the repository."""
@@ -202,7 +212,8 @@ def requirement(pools: Sequence[Pool], organization: str, source: str = "") -> s
     """
     kinds = {pool.kind for pool in pools}
     needed = {"cli", "sandbox", *(extra for each in catalog() if each.kind in kinds for extra in each.extras)}
-    needed |= {"gcp", "github"} if organization else set()  # the keys of Apps are in Secret Manager
+    # `gpu-ci doctor` and `github-app` use Google's libraries to sign as an App.
+    needed |= {"gcp", "github"} if organization else set()
     source = source or extras.source()
     name = f"gpu-ci[{','.join(sorted(needed))}]"
     return f"{name} @ {source}" if source else f"{name}=={importlib.metadata.version('gpu-ci')}"
