@@ -406,7 +406,10 @@ MISTAKES: dict[tuple[str, ...], list[str]] = {
     (*SETS["google"], "--aws-account", "111122223333"): [
         "--aws-account: is for stacks with pools of kind eks-runners alone, and replaces --project"
     ],
-    ("--aws-account", "1", *AWS[2:]): ["--aws-account: is not the id of an AWS account"],
+    ("--aws-account", "1", *AWS[2:]): [
+        f"{FILE}:site.github.{app}.privateKey: is not the ARN of a secret in AWS Secrets Manager"
+        for app in ("app", "runnerApp")
+    ],
     (*GOOGLE, "--gke-cluster", "gpu"): [
         f"{option}: is missing" for option in ("--location", "--runner-image", "--organization", "--repository")
     ],

@@ -59,7 +59,6 @@ OPTIONS = {
 }
 """The options that may be required. An organization requires the last two."""
 _OF_ORGANIZATION = ("repositories", "project")
-_ACCOUNT = re.compile("[0-9]{12}")
 _AS_GIVEN = ("stack", "project", "aws_account", "region", "organization", "repositories", "location", "runner_image")
 # docs/guides/github.md has the fields of an App.
 _APP_FIELDS = {"id": int, "installationId": int, "privateKey": str}
@@ -200,8 +199,6 @@ def _read(folder: Path, given: Mapping[str, Any], wrong: list[Problem]) -> Repos
         elif name == "aws_account" and given[name] and (given["project"] or not on_aws_alone):
             text = "is for stacks with pools of kind eks-runners alone, and replaces --project"
             wrong.append(Problem(option.flag, text, given[name], hint="leave one of the two options out"))
-        elif name == "aws_account" and given[name] and not _ACCOUNT.fullmatch(given[name]):
-            wrong.append(Problem(option.flag, "is not the id of an AWS account", given[name], "12 digits"))
         elif given[name] and pools and not is_required and name not in ("organization", "project", "aws_account"):
             text = f"is for pools of kind {' and '.join(option.kinds)}, and there are none"
             hint = "leave the option out, or give --pool, --gke-cluster or --organization"
