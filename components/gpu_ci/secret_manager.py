@@ -1,4 +1,4 @@
-"""The format of the names of secrets in Google's Secret Manager, in which stacks of every cloud keep their secrets."""
+"""The formats of the names of secrets: in Google's Secret Manager, or in AWS Secrets Manager."""
 
 from __future__ import annotations
 
@@ -39,6 +39,34 @@ def _secret_name(value: str) -> str:
     return value
 
 
+# docs.aws.amazon.com/secretsmanager/latest/userguide/reference_iam-permissions.html, "Secrets Manager resources". The
+# six characters that AWS adds to the name may be missing (API_GetSecretValue, SecretId).
+_ARN = r"^arn:aws[a-z-]*:secretsmanager:(?P<region>[a-z0-9-]+):[0-9]{12}:secret:(?P<name>[A-Za-z0-9/_+=.@-]{1,512})$"
+
+
+def aws_secret(reference: str) -> re.Match[str] | None:
+    """Return the match of the ARN of a secret in AWS Secrets Manager, with its region and name, or None."""
+    return re.match(_ARN, reference)
+
+
+def _stack_secret(value: str) -> str:
+    if value.startswith("arn:") and not aws_secret(value):
+        raise invalid(
+            "is not the ARN of a secret in AWS Secrets Manager",
+            "not-a-secret-name",
+            safe_hint="arn:aws:secretsmanager:<region>:<account>:secret:<name>",
+        )
+    return value if aws_secret(value) else _secret_name(value)
+
+
 SecretName = Annotated[
     str, Redacted(), AfterValidator(_secret_name), WithJsonSchema({"type": "string", "pattern": _SECRET_NAME})
 ]
+"""The name of a secret in Secret Manager, which machines on Google Cloud can read, too."""
+StackSecret = Annotated[
+    str,
+    Redacted(),
+    AfterValidator(_stack_secret),
+    WithJsonSchema({"type": "string", "pattern": f"{_SECRET_NAME}|{re.sub('[?]P<[a-z]+>', '', _ARN)}"}),
+]
+"""A secret that only the stack reads: the name of one in Secret Manager, or the ARN of one in AWS Secrets Manager."""

@@ -41,6 +41,27 @@ def project(shared: Path) -> Path:
     return project_of(shared, "eks", stack.on_eks(), settings())
 
 
+def project_on_aws_alone(shared: Path) -> Path:
+    """Return the project without anything of Google: the keys of its Apps are in AWS Secrets Manager."""
+    values, found = stack.on_eks(), settings()
+    del values["gcp:project"]
+    github = values["gpu-ci:site"]["github"]
+    secrets = "arn:aws:secretsmanager:us-east-1:123456789012:secret:"
+    for app in [github.pop("managerApp") and github["app"], github["runnerApp"]]:
+        app["privateKey"] = secrets + app["privateKey"].rpartition("/")[2]
+    answers = found["lookups"].pop("gcp:secretmanager/getSecretVersionAccess:getSecretVersionAccess")
+    found["lookups"]["aws:secretsmanager/getSecretVersion:getSecretVersion"] = [
+        {
+            "match": {"secretId": each["match"]["secret"].replace("*/", "*:")},
+            "secrets": ["secretString"],
+            "result": {"secretString": each["result"]["secretData"]},
+        }
+        for each in answers
+    ]
+    del found["exists"]["gcp"]
+    return project_of(shared, "aws-alone", values, found)
+
+
 def program(name: str, folder: Path) -> SandboxRunner:
     """Return a copy of a program of tests/programs that imports from this checkout."""
     project = folder / name

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -70,6 +71,15 @@ def test_nodes_come_first_then_their_check_then_the_runners(up_on_eks: BroughtUp
     # What tells of GPUs comes before who waits for them, and who looks after runners before these.
     assert names.index("example-ci-plugin-release") < names.index(JOB)
     assert names.index("example-ci-arc-release") < names.index(RELEASE)
+
+
+@pytest.mark.slow
+def test_a_stack_on_aws_alone_needs_nothing_of_google(shared: Path, tmp_path: Path) -> None:
+    with closing(SandboxRunner(project=eks.project_on_aws_alone(shared), folder=tmp_path / "a sandbox")) as runner:
+        _, done = runner.steps(*eks.UP)
+        assert [name for _, name in done].index(JOB) < [name for _, name in done].index(RELEASE)
+        assert [row["type"] for row in runner.world() if row["type"].startswith("gcp:")] == []
+        assert [row["name"] for row in runner.world() if row["name"] == "a10g-runners-app"]
 
 
 @pytest.mark.slow

@@ -16,7 +16,7 @@ from pydantic import Field
 
 from ..args import Args, StrictBool
 from ..errors import Problem
-from ..secret_manager import SecretName as SecretManagerName
+from ..secret_manager import StackSecret
 from .arc_controller import ArcControllerArgs
 from .gpu_namespace import PrivateRange
 from .gpu_nodes import RESOURCE
@@ -72,9 +72,10 @@ class RegistryLogin(Args):
     name: SecretName = Field(examples=["ghcr"], description="the name that runner.imagePullSecrets refers to")
     registry: Registry = Field(examples=["ghcr.io"], description="the registry's host, such as ghcr.io")
     username: str = Field(min_length=1, examples=["acme-bot"], description="the user name")
-    password: SecretManagerName = Field(
+    password: StackSecret = Field(
         examples=["projects/acme-ci/secrets/ghcr-token"],
-        description="the secret of Secret Manager with the password or token, as projects/<project>/secrets/<name>",
+        description="the secret with the password or token: projects/<project>/secrets/<name> in Secret Manager, or "
+        "the ARN of a secret in AWS Secrets Manager",
     )
 
 

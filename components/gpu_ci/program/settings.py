@@ -67,12 +67,13 @@ def load() -> Settings:
 
     site = Site(**(values[SITE] or {}))
     github = _github(values[GITHUB])
-    shared_wiring = {"project": values[PROJECT], **registration(site, github)}
+    project = values[PROJECT] or ""  # a stack on AWS alone has none
+    shared_wiring = {"project": project, **registration(site, github)}
     wired = tuple(_wired(spec, shared_wiring, site) for spec in checked.pools)
     described = clusters.described(values[CLUSTERS])
     manager = _manager(values[MANAGER])
     pipelines = tuple(_pipeline(spec, checked.pools, shared_wiring, site) for spec in checked.pipelines)
-    return Settings(values[PROJECT], site, wired, checked.quotas, github, described, manager, pipelines, tuple(present))
+    return Settings(project, site, wired, checked.quotas, github, described, manager, pipelines, tuple(present))
 
 
 def load_or_exit() -> Settings:

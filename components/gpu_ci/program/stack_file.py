@@ -10,6 +10,7 @@ import pulumi
 import yaml
 
 from gpu_ci.errors import ArgsError, Problem, provider_message
+from gpu_ci.secret_manager import aws_secret
 from gpu_ci.stack.lines import LineOf, lines_of, no_line
 
 
@@ -41,31 +42,41 @@ def values_of(references: Mapping[str, str]) -> dict[str, pulumi.Output[str]]:
     All secrets are read before the first value is used, so that one report has the problems of all secrets.
     """
     answers = pulumi.Output.all(*(_answer(place, reference) for place, reference in references.items()))
-    versions = answers.apply(_versions_or_error)
-    return {place: pulumi.Output.secret(versions[at].secret_data) for at, place in enumerate(references)}
+    values = answers.apply(_values_or_error)
+    return {place: pulumi.Output.secret(values[at]) for at, place in enumerate(references)}
 
 
 def _answer(place: str, reference: str) -> pulumi.Output[Any]:
-    """Return the latest version of a secret, or a Problem if it cannot be read."""
+    """Return the value of the latest version of a secret, or a Problem if it cannot be read."""
+    found: pulumi.Output[Any]
+    if arn := aws_secret(reference):
+        import pulumi_aws as aws  # only stacks with secrets there need it
+
+        found = aws.secretsmanager.get_secret_version_output(secret_id=reference, region=arn["region"])
+        store, field, right = "AWS Secrets Manager", "secret_string", "secretsmanager:GetSecretValue"
+        show = f"aws secretsmanager get-resource-policy --secret-id {arn['name']} --region {arn['region']}"
+    else:
+        import pulumi_gcp as gcp
+
+        _, project, _, secret = reference.split("/")
+        found = gcp.secretmanager.get_secret_version_access_output(secret=reference)
+        store, field, right = "Secret Manager", "secret_data", "roles/secretmanager.secretAccessor"
+        show = f"gcloud secrets get-iam-policy {secret} --project={project}"
 
     def refused(error: Exception) -> Any:
-        *_, project, _, secret = reference.split("/")
         return Problem(
             place,
-            f"cannot read {reference} from Secret Manager",
+            f"cannot read {reference} from {store}",
             provider_message(error),
-            "a secret with a version that the deployer can read (roles/secretmanager.secretAccessor)",
-            f"check its name and its permissions: gcloud secrets get-iam-policy {secret} --project={project}",
+            f"a secret with a version that the deployer can read ({right})",
+            f"check its name and its permissions: {show}",
             rule="secret-not-readable",
         )
 
-    import pulumi_gcp as gcp  # only stacks that refer to secrets need it
-
-    found: pulumi.Output[Any] = gcp.secretmanager.get_secret_version_access_output(secret=reference)
-    return found.recover(refused)
+    return found.recover(refused).apply(lambda each: each if isinstance(each, Problem) else getattr(each, field))
 
 
-def _versions_or_error(answers: list[Any]) -> list[Any]:
+def _values_or_error(answers: list[Any]) -> list[Any]:
     if problems := [each for each in answers if isinstance(each, Problem)]:
         raise ArgsError(stack_file(), problems)
     return answers

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import re
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -44,9 +46,7 @@ def check(values: Mapping[str, Any], unread: Collection[str] = (), *, complete: 
         the file of another program, which may set them in code.
     """
     project, site, github = values[PROJECT], values[SITE], values[GITHUB]
-    project_needed = complete or project is not None
-    problems = _project_problems(project) if project_needed and PROJECT not in unread else []
-    problems += section(Site, SITE, site)
+    problems = section(Site, SITE, site)
     problems += _with_package(GITHUB, lambda: _github_problems(github, site, unread))
     problems += _with_package(MANAGER, lambda: _manager_problems(values[MANAGER]))
     # Without a map of clusters, every pool on a cluster would have a problem with the same cause.
@@ -57,6 +57,14 @@ def check(values: Mapping[str, Any], unread: Collection[str] = (), *, complete: 
         registration = requirements.managed_registration(site, github)
         choices, found = pools.check(values[POOLS], values[CLUSTERS], has_clusters, registration)
     pipelines, of_images = images.check(values[IMAGES], values[CLUSTERS], has_clusters)
+    specs = [*choices, *pipelines]
+    only_aws = bool(specs) and values[MANAGER] is None and all(spec.cloud == "aws" for spec in specs)
+    project_needed = project is not None or (complete and not (only_aws and not _has_google_secrets(values)))
+    if project_needed and PROJECT not in unread:
+        of_project = _project_problems(project)
+        hint = "keep the secrets in AWS Secrets Manager, and the stack needs no project (docs/guides/eks.md)"
+        unneeded = only_aws and project is None
+        problems = [replace(each, hint=hint) if unneeded else each for each in of_project] + problems
     if complete and SITE not in unread:
         problems += requirements.missing_subnetworks([*choices, *pipelines], site, problems + found + of_images)
     problems += found
@@ -73,6 +81,11 @@ def check(values: Mapping[str, Any], unread: Collection[str] = (), *, complete: 
         values[QUOTAS], quotas.demands(valid), str(project or ""), quotas.ladder_demands(valid)
     )
     return Checked(choices, granted, problems + found, pipelines)
+
+
+def _has_google_secrets(values: Mapping[str, Any]) -> bool:
+    """Return True if the file names a secret of Secret Manager."""
+    return bool(re.search(r'"projects/[^"/]+/secrets/', json.dumps([values[key] for key in KEYS], default=str)))
 
 
 def _with_package(path: str, find: Callable[[], Sequence[Problem]]) -> Sequence[Problem]:

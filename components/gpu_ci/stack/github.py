@@ -14,7 +14,7 @@ from ..github.actions_secrets import ActionsSecretsArgs
 from ..github.names import KeysOnce, SettingName
 from ..github.repository_rules import RepositoryRules, RepositoryRulesArgs
 from ..github.runner_group import RunnerGroup, RunnerGroupArgs
-from ..secret_manager import SecretName
+from ..secret_manager import StackSecret
 
 # The fields of a scope that identify where a secret is stored. The list of repositories is not one of them, because the
 # name of a secret is unique in an organization.
@@ -34,15 +34,15 @@ _Name = Annotated[str, AfterValidator(_name)]
 
 
 class SecretsByReference(ActionsSecretsArgs):
-    """Secrets and variables of one scope on GitHub. Each secret is the name of a secret in Secret Manager."""
+    """Secrets and variables of one scope on GitHub. Each secret is named by its place in a secret store."""
 
     WIRING: ClassVar[frozenset[str]] = frozenset()
 
-    secrets: Annotated[dict[SettingName, SecretName], KeysOnce] = Field(  # type: ignore[assignment]
+    secrets: Annotated[dict[SettingName, StackSecret], KeysOnce] = Field(  # type: ignore[assignment]
         default={},
         validate_default=True,
-        description="a map from the name on GitHub to the secret of Secret Manager with the value, as "
-        "projects/<project>/secrets/<name>; the newest version is used",
+        description="a map from the name on GitHub to the secret with the value: projects/<project>/secrets/<name> in "
+        "Secret Manager, or the ARN of a secret in AWS Secrets Manager; the newest version is used",
     )
 
 

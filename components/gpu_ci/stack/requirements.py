@@ -11,6 +11,7 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 from ..errors import Problem, did_you_mean
+from ..secret_manager import aws_secret
 from ..validation_errors import join
 from .hints import shape
 from .images import PipelineSpec
@@ -212,10 +213,9 @@ def incompatible(choices: list[PoolSpec], site: Any, github: Any) -> list[Proble
         USE_OTHER_SECRETS,
     )
 
-    problems = []
-    for spec in choices:
-        if "github" not in spec.component.ARGS.WIRING:
-            continue
+    machines = [spec for spec in choices if "github" in spec.component.ARGS.WIRING]
+    problems = [] if owner and owner.get("managerApp") else _key_not_on_google(app, [spec.name for spec in machines])
+    for spec in machines:
         runner, driver = spec.choices.get("runner"), spec.choices.get("driver")
         docker = runner.get("docker") if isinstance(runner, Mapping) else None
         if isinstance(driver, Mapping) and driver.get("source") == "cos":
@@ -234,6 +234,17 @@ def incompatible(choices: list[PoolSpec], site: Any, github: Any) -> list[Proble
             got = shape(spec.choices[field])
             problems.append(Problem(f"{spec.path}.{field}", text, got, expected, hint, rule))
     return problems
+
+
+def _key_not_on_google(app: Any, machines: Sequence[str]) -> list[Problem]:
+    """Report the key of an App in AWS Secrets Manager that machines on Compute Engine must read."""
+    key = app.get("privateKey") if isinstance(app, Mapping) else None
+    if not machines or not isinstance(key, str) or not aws_secret(key):
+        return []
+    text = f"is in AWS Secrets Manager, but the machines of {', '.join(machines)} read it from Secret Manager"
+    hint = "store the key in Secret Manager, or give managerApp"
+    path = f"{SITE}.github.runnerApp.privateKey"
+    return [Problem(path, text, "an ARN", "projects/<project>/secrets/<name>", hint, "other-secret-store")]
 
 
 def duplicate_scale_sets(choices: list[PoolSpec]) -> list[Problem]:

@@ -25,7 +25,7 @@ from ..gcp.regions import COMPUTE
 from ..gcp.resource_names import REGION, ZONE, Project, Subnetwork
 from ..github.plans import Plan
 from ..labels import Labels
-from ..secret_manager import SecretName
+from ..secret_manager import StackSecret, aws_secret
 
 SITE, GITHUB, MANAGER = "gpu-ci:site", "gpu-ci:github", "gpu-ci:manager"
 """The keys of a stack file for the site, for settings on GitHub, and for the runner manager."""
@@ -71,8 +71,9 @@ class GithubApp(Args):
     installation_id: Number = Field(
         description="the number of the App's installation in the organization", examples=[12345678]
     )
-    private_key: SecretName = Field(
-        description="the secret of Secret Manager with the App's private key, as projects/<project>/secrets/<name>",
+    private_key: StackSecret = Field(
+        description="the secret with the App's private key: projects/<project>/secrets/<name> in Secret Manager, or "
+        "the ARN of a secret in AWS Secrets Manager, which the runner manager and machines cannot read",
         examples=["projects/acme-ci/secrets/github-app-key"],
     )
 
@@ -133,6 +134,18 @@ class GithubOwner(Args):
                 "needs-manager",
                 safe_hint="add managerApp, or remove it",
             )
+        return value
+
+    @field_validator("manager_app")
+    @classmethod
+    def _readable_on_google(cls, value: GithubApp | None) -> GithubApp | None:
+        if value is not None and aws_secret(value.private_key):
+            problem = invalid(
+                "is in AWS Secrets Manager, but the runner manager reads its key from Secret Manager",
+                "other-secret-store",
+                safe_hint="projects/<project>/secrets/<name>",
+            )
+            raise_problems([at_path(problem, "an ARN", "privateKey")])
         return value
 
     @field_validator(*_APPS)

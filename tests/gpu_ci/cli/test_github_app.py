@@ -1,4 +1,4 @@
-"""`gpu-ci github-app`: the page, the way through GitHub, and the keys in Secret Manager."""
+"""`gpu-ci github-app`: the page, the way through GitHub, and the keys in secret stores."""
 
 from __future__ import annotations
 
@@ -21,6 +21,7 @@ import jwt
 import pytest
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import rsa
+from gpu_ci.aws.limits import eks_api
 from gpu_ci.cli import google_api
 from gpu_ci.cli.github_app import listener, secret_store
 from gpu_ci.cli.github_app.apps import DUTIES, App
@@ -29,6 +30,7 @@ from gpu_ci.cli.programs import NotAskedError
 
 from tests.gpu_ci.cli.conftest import Ask
 from tests.gpu_ci.cli.doctor.google_apis import compare
+from tests.gpu_ci.cli.doctor.programs import SECRETS, Account, connect
 from tests.gpu_ci.cli.json_server import json_server
 
 STACK = """\
@@ -359,7 +361,33 @@ def test_what_is_not_a_key_is_refused_and_not_shown(
     assert "c2VjcmV0" not in answer.err
 
 
-@pytest.mark.parametrize("name", ["k", "projects/p", "projects/p/secrets/", "projects/p/secrets/a/versions/1", "../x"])
+def test_a_key_is_stored_in_aws_secrets_manager(ask: Ask, monkeypatch: pytest.MonkeyPatch, pem: str) -> None:
+    account = Account()
+    monkeypatch.setattr(eks_api, "AwsClient", connect(lambda: account))
+    for secret in (f"{SECRETS}gpu/k", f"{SECRETS}gpu/k", SECRETS.replace("111122223333", "999999999999") + "k"):
+        monkeypatch.setattr("sys.stdin", Stdin(pem.encode()))
+        answer = ask("github-app", "store", secret)
+        assert pem.splitlines()[1] not in answer.out + answer.err
+    assert (answer.code, "999999999999" in answer.err) == (2, True)
+    assert account.secrets == {f"{SECRETS}gpu/k": pem}
+    assert [call for call in account.ran if "secretsmanager" in call] == [
+        "aws secretsmanager put_secret_value",
+        "aws secretsmanager create_secret",
+        "aws secretsmanager put_secret_value",
+    ]
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "k",
+        "arn:aws:iam::111122223333:role/x",
+        "projects/p",
+        "projects/p/secrets/",
+        "projects/p/secrets/a/versions/1",
+        "../x",
+    ],
+)
 def test_a_name_that_is_not_a_secret_is_refused(name: str) -> None:
     with pytest.raises(InputError, match="the secret's name has another form"):
         secret_store.check_name(name)

@@ -36,9 +36,11 @@ AWS = (
 COMMIT = "1f" * 20
 PACKAGE = ("--package", f"git+https://github.com/example-org/gpu-ci@{COMMIT}")
 GKE = (*GOOGLE, *GITHUB, "--gke-cluster", "gpu", "--location", "us-central1", "--runner-image", IMAGE)
+AWS_ALONE = ("--aws-account", "111122223333", *AWS[2:])
 SETS: dict[str, tuple[str, ...]] = {
     "google": (*GOOGLE, *GITHUB),
     "aws": AWS,
+    "aws alone": AWS_ALONE,
     "both": (*AWS, "--pool", "l4=g2-standard-8:spot"),
     "gke": GKE,
     "both clusters": (*AWS, *GKE[2:4], *GKE[8:12]),
@@ -82,6 +84,29 @@ def test_the_clouds_decide_the_extras_and_the_apps(
     assert files["requirements.txt"] == f"gpu-ci[{extras}] @ git+https://example.com/gpu-ci@0123\n"
     github = yaml.safe_load(files["Pulumi.dev.yaml"])["config"]["gpu-ci:site"].get("github", {})
     assert [key for key in github if key != "owner"] == apps
+
+
+def test_a_stack_on_aws_alone_has_its_keys_in_aws_secrets_manager(ask: Ask) -> None:
+    files = ask("init", "new", *AWS_ALONE, *PACKAGE, "--json").json["files"]
+    found = yaml.safe_load(files["Pulumi.dev.yaml"])["config"]
+    github, secrets = found["gpu-ci:site"]["github"], "arn:aws:secretsmanager:us-east-1:111122223333:secret"
+    assert "gcp:project" not in found
+    assert github["runnerApp"]["privateKey"] == f"{secrets}:github-runner-app-key"
+    sandbox = yaml.safe_load(files["sandbox.yaml"])
+    assert list(sandbox["exists"]) == ["github"]
+    assert list(sandbox["lookups"]) == ["aws:secretsmanager/getSecretVersion:getSecretVersion"]
+    assert "google" not in files[".github/workflows/deploy.yaml"]
+
+
+def test_the_pools_of_a_second_stack_have_other_labels(ask: Ask, tmp_path: Path) -> None:
+    for stack, options in (("dev", SETS["both"]), ("Prod_1", SETS["both"])):
+        assert ask("init", "new", *options, "--stack", stack, "--write").code == 0
+    pools = yaml.safe_load((tmp_path / "new" / "Pulumi.Prod_1.yaml").read_text())["config"]["gpu-ci:pools"]
+    assert pools["l4"]["runnerLabels"] == ["self-hosted", "gpu", "l4-prod-1"]
+    assert pools["a10g"]["runner"]["scaleSetName"] == "a10g-prod-1"
+    for name in ("dev", "Prod_1"):
+        [answer] = ask("check", f"new/Pulumi.{name}.yaml", "--json").json
+        assert (answer["works"], [note for note in answer["notes"] if "also match" in note]) == (True, [])
 
 
 def test_pools_on_gke_are_on_the_named_cluster_in_zones_of_its_region(ask: Ask) -> None:
@@ -388,7 +413,17 @@ MISTAKES: dict[tuple[str, ...], list[str]] = {
     ("--pool", "l4=g2-standard-8"): ["--project: is missing"],
     ("--pool", "a10g=g5.2xlarge"): [
         f"{option}: is missing"
-        for option in ("--cluster", "--subnet", "--runner-image", "--organization", "--repository", "--project")
+        for option in ("--cluster", "--subnet", "--runner-image", "--organization", "--repository", "--aws-account")
+    ],
+    (*AWS_ALONE, "--project", "acme-ci"): [
+        "--aws-account: is for stacks with pools of kind eks-runners alone, and replaces --project"
+    ],
+    (*SETS["google"], "--aws-account", "111122223333"): [
+        "--aws-account: is for stacks with pools of kind eks-runners alone, and replaces --project"
+    ],
+    ("--aws-account", "1", *AWS[2:]): [
+        f"{FILE}:site.github.{app}.privateKey: is not the ARN of a secret in AWS Secrets Manager"
+        for app in ("app", "runnerApp")
     ],
     (*GOOGLE, "--gke-cluster", "gpu"): [
         f"{option}: is missing" for option in ("--location", "--runner-image", "--organization", "--repository")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import json
+from collections.abc import Mapping
 from functools import cache
 from typing import Any
 
@@ -12,13 +13,14 @@ import pytest
 from gpu_common import pulumi_wire
 
 from tests.gpu_ci.harness import Deployment
-from tests.gpu_ci.program.stack import ON_CLUSTER, config, load
+from tests.gpu_ci.program.stack import ON_CLUSTER, config, load, refused
 from tests.gpu_ci.program.test_program import ALL_CALLS, KEY, STACK, cluster, run
 from tests.gpu_ci.support import COMPUTED
 
 pytestmark = pytest.mark.usefixtures("short_definitions")
 
 IMAGE = f"ghcr.io/acme/cuda-runner:2.336.0@sha256:{'a1' * 32}"
+APP = {"id": 17, "installationId": 18}
 A10G: dict[str, Any] = {
     "kind": "eks-runners",
     "clusterName": "ci",
@@ -33,6 +35,47 @@ def stack(pool: dict[str, Any] | None = None, **keys: Any) -> dict[str, Any]:
     """A stack of one pool on a cluster, after these changes of the pool and of whole keys."""
     around = copy.deepcopy(ON_CLUSTER) | {f"gpu-ci:{name}": value for name, value in keys.items()}
     return config({"a10g": {**A10G, **(pool or {})}}) | around
+
+
+ARN = "arn:aws:secretsmanager:us-west-2:123456789012:secret:github-runner-app-key"
+READ_SECRET = "aws:secretsmanager/getSecretVersion:getSecretVersion"
+
+
+def on_aws_alone() -> dict[str, Any]:
+    values = stack()
+    del values["gcp:project"]
+    values["gpu-ci:site"]["github"]["runnerApp"]["privateKey"] = ARN
+    return values
+
+
+def test_a_stack_on_aws_alone_needs_no_google_project() -> None:
+    def secret(asked: Mapping[str, Any]) -> dict[str, str]:
+        assert (asked["secretId"], asked["region"]) == (ARN, "us-west-2")
+        return {"secretString": KEY}
+
+    found = run(on_aws_alone(), calls=ALL_CALLS | {READ_SECRET: secret})
+    assert found.one(":Secret").inputs["stringData"]["value"]["github_app_private_key"] == KEY
+    assert [row.type for row in found.rows if row.type.startswith(("gcp:", "pulumi:providers:gcp"))] == []
+
+
+def test_a_secret_of_aws_that_cannot_be_read_is_a_problem_at_its_place() -> None:
+    def denied(_: Any) -> Any:
+        raise RuntimeError("AccessDeniedException: no")
+
+    with pytest.raises(Exception, match=r"runnerApp\.privateKey: cannot read arn:.* from AWS Secrets Manager"):
+        run(on_aws_alone(), calls=ALL_CALLS | {READ_SECRET: denied})
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"gpu-ci:site": {"github": {"owner": "acme", "runnerApp": {**APP, "privateKey": "projects/p/secrets/k"}}}},
+        {"gpu-ci:pools": {"a10g": A10G, "builds": {"kind": "cloud-build", "region": "us-central1"}}},
+    ],
+)
+def test_a_google_project_is_missing_if_something_is_on_google(changes: dict[str, Any]) -> None:
+    assert load(on_aws_alone()).project == ""
+    assert [problem.path for problem in refused(on_aws_alone() | changes).problems] == ["gcp:project"]
 
 
 @cache

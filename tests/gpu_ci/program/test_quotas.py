@@ -27,7 +27,8 @@ def test_a_pool_whose_name_is_the_beginning_of_one_with_a_mistake_still_counts()
 
 
 def test_a_limit_that_lacks_only_the_machine_of_a_check_is_a_warning() -> None:
-    t4 = {**L4, "machineType": "n1-standard-4", "guestAccelerator": {"type": "nvidia-tesla-t4"}, "market": "standard", "max": 1}
+    gpus = {"guestAccelerator": {"type": "nvidia-tesla-t4"}, "market": "standard", "max": 1}
+    t4 = {**L4, "machineType": "n1-standard-4", **gpus}
     here = {"NVIDIA_T4_GPUS": 1, "SSD_TOTAL_GB": 500}
     found = load(config({"t4": t4}, **{"gpu-ci:quotas": {"us-central1": here, "global": {"GPUS_ALL_REGIONS": 1}}}))
     short = {(each.need.metric, each.certain, each.only_for_checks) for each in found.quotas.findings}

@@ -101,6 +101,13 @@ def paths(values: dict[str, Any]) -> set[str]:
     return {problem.path.partition("[")[0] for problem in refused(values).problems}
 
 
+def test_a_key_that_machines_cannot_read_is_refused() -> None:
+    arn = "arn:aws:secretsmanager:us-east-1:123456789012:secret:key"
+    owner = {**OWNER, "runnerApp": {**OWNER["runnerApp"], "privateKey": arn}}
+    assert paths(stack(owner=owner)) == {"gpu-ci:site.github.runnerApp.privateKey"}
+    assert load(stack(owner={**MANAGED, "runnerApp": owner["runnerApp"]})).pools
+
+
 def test_rootful_docker_is_said_to_give_jobs_the_apps_key() -> None:
     day = date(2026, 11, 1)
     assert stack_warnings.warnings(load(stack(runner={"docker": "rootful"})), day) == [

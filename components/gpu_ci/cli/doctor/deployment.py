@@ -16,6 +16,7 @@ from gpu_ci.cli.google_api import NOT_FOUND, Call, GoogleError, caller
 from gpu_ci.cli.programs import NotAskedError
 from gpu_ci.cli.stack_files import StackFile
 from gpu_ci.gcp.runner_pool import RunnerPoolArgs
+from gpu_ci.secret_manager import aws_secret
 
 GITHUB_API = "https://api.github.com"
 _FORBIDDEN = 403
@@ -82,6 +83,10 @@ class Deployment:
 
     def private_key(self, secret: str) -> bytes | None:
         """Return the newest version of a secret, or None if there is none. The value stays in memory."""
+        if arn := aws_secret(secret):
+            from gpu_ci.cli.doctor import eks  # loads the packages of AWS
+
+            return eks.secret_value(secret, arn["region"])
         try:
             answer = self.call(
                 "secretmanager", "v1",

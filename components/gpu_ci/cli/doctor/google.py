@@ -27,6 +27,7 @@ from gpu_ci.gcp.gke_nodes.args import GkeGpuNodePoolArgs
 from gpu_ci.gcp.machine.args import GpuMachineChoices
 from gpu_ci.gcp.machine.software import is_signed
 from gpu_ci.gcp.runner_pool import RunnerPoolArgs
+from gpu_ci.secret_manager import aws_secret
 from gpu_ci.stack import quotas
 
 # The steps that concern a stack without machines.
@@ -92,7 +93,7 @@ def target(file: StackFile, connect: Callable[[], Call]) -> Project:
     site = file.value("gpu-ci:site") or {}
     github = site.get("github") or {}
     keys = [(github.get(app) or {}).get("privateKey") for app in ("app", "runnerApp", "managerApp")]
-    secrets = tuple(dict.fromkeys(key for key in keys if isinstance(key, str)))
+    secrets = tuple(dict.fromkeys(key for key in keys if isinstance(key, str) and not aws_secret(key)))
     pools = {name: args for name, args in file.pools if isinstance(args, RunnerPoolArgs)}
     permissions, apis = tuple(deployer.permissions(file)), tuple(sorted(set(_apis(file))))
     return Project(file.project, pools, site.get("subnetworks") or {}, apis, secrets, permissions, connect)

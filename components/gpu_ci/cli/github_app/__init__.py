@@ -1,1 +1,1 @@
-"""`gpu-ci github-app`: create the GitHub Apps of a stack, and store their keys in Secret Manager."""
+"""`gpu-ci github-app`: create the GitHub Apps of a stack, and store their keys."""

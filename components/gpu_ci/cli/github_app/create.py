@@ -30,9 +30,10 @@ def command(files: tuple[str, ...], only: tuple[str, ...], port: int, github_url
     """Create and install the GitHub Apps that a stack file names, in the browser.
 
     The command shows a page on 127.0.0.1 with a button for each App. GitHub asks you to confirm each App and its
-    permissions. The command stores the private key in Secret Manager, with the Google credentials of this computer.
-    Then it writes the numbers of App and installation into the stack file. The key is in no file and in no message.
-    It keeps each App that exists with the number and the key, so you can interrupt the command and run it again.
+    permissions. The command stores the private key in the secret that the file names, in Secret Manager or in AWS
+    Secrets Manager, with the credentials of this computer. Then it writes the numbers of App and installation into the
+    stack file. The key is in no file and in no message. The command keeps each App that exists with the number and the
+    key, so you can interrupt it and run it again.
 
     You must be an owner of the organization. The command ends when every App is installed.
 
@@ -47,7 +48,7 @@ def command(files: tuple[str, ...], only: tuple[str, ...], port: int, github_url
     organization, apps = apps_of(file, only)
     for app in apps:
         secret_store.check_name(app.secret)
-    call = secret_store.connect()
+    secrets = secret_store.stores([app.secret for app in apps])
     try:
         listening = listener.server(port)
     except OSError as error:
@@ -64,13 +65,13 @@ def command(files: tuple[str, ...], only: tuple[str, ...], port: int, github_url
             Registration(
                 app,
                 created=existing(
-                    api_url, organization, int(numbers_in_file[app.key]["id"]), secret_store.newest(call, app.secret)
+                    api_url, organization, int(numbers_in_file[app.key]["id"]), secrets.newest(app.secret)
                 ),
             )
             for app in apps
         ],
         convert=lambda code: listener.convert(api_url, code),
-        store=lambda secret, pem: _say(f"stored {secret_store.store(call, secret, pem)}"),
+        store=lambda secret, pem: _say(f"stored {secrets.add(secret, pem)}"),
         installation=lambda app: installation_of(api_url, organization, app),
         keep=lambda each: write_numbers(file.path, numbers_of(each)),
         report=_say,

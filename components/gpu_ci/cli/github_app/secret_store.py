@@ -1,4 +1,4 @@
-"""`gpu-ci github-app store`: stores private keys in Secret Manager. No key is in a file, an argument or a message."""
+"""`gpu-ci github-app store`: stores private keys in a secret store. No key is in a file, an argument or a message."""
 
 from __future__ import annotations
 
@@ -6,6 +6,8 @@ import base64
 import re
 import sys
 import time
+from collections.abc import Iterable
+from dataclasses import dataclass
 
 import click
 from google.auth import crypt, jwt
@@ -14,6 +16,7 @@ from gpu_ci.cli import google_api, options
 from gpu_ci.cli.google_api import Call, GoogleError
 from gpu_ci.cli.output import InputError, print_json
 from gpu_ci.cli.programs import NotAskedError
+from gpu_ci.secret_manager import aws_secret
 
 _NAME = re.compile(r"projects/(?P<project>[a-z0-9.:-]+)/secrets/(?P<name>[A-Za-z0-9_-]{1,255})")
 _CONFLICT = 409
@@ -35,8 +38,8 @@ def connect() -> Call:
 
 def check_name(secret: str) -> None:
     """Raise InputError unless the text names a secret."""
-    if not _NAME.fullmatch(secret):
-        expected = "projects/<project>/secrets/<name>, such as projects/acme-ci/secrets/github-app-key"
+    if not _NAME.fullmatch(secret) and not aws_secret(secret):
+        expected = "projects/<project>/secrets/<name>, or arn:aws:secretsmanager:<region>:<account>:secret:<name>"
         raise InputError("the secret's name has another form", got=repr(secret), expected=expected)
 
 
@@ -66,19 +69,83 @@ def app_token(app: int, key: bytes) -> str | None:
     return token.decode()
 
 
-def newest(call: Call, secret: str) -> bytes | None:
-    """Return the newest version of a secret, or None if it cannot be read. The value stays in memory."""
+@dataclass(frozen=True)
+class Stores:
+    """The stores of some secrets: Secret Manager of Google Cloud, AWS Secrets Manager, or both."""
+
+    _google: Call | None
+
+    def add(self, secret: str, pem: bytes) -> str:
+        """Add the key as the newest version of the secret, and create a missing secret. Raise InputError on failure."""
+        if self._google is None or aws_secret(secret):
+            return _store_on_aws(secret, pem)
+        return _store_on_google(self._google, secret, pem)
+
+    def newest(self, secret: str) -> bytes | None:
+        """Return the newest version of a secret, or None if it cannot be read. The value stays in memory."""
+        if self._google is None or aws_secret(secret):
+            return _newest_on_aws(secret)
+        try:
+            answer = self._google(
+                "secretmanager", "v1",
+                lambda api: api.projects().secrets().versions().access(name=f"{secret}/versions/latest"),
+            )  # fmt: skip
+        except (GoogleError, NotAskedError):
+            return None
+        return base64.b64decode(answer.get("payload", {}).get("data", ""))
+
+
+def stores(secrets: Iterable[str]) -> Stores:
+    """Return the stores of these secrets. Raise InputError if one is at Google and there are no Google credentials."""
+    return Stores(connect() if any(not aws_secret(each) for each in secrets) else None)
+
+
+def _newest_on_aws(secret: str) -> bytes | None:
+    from gpu_ci.aws.limits.eks_api import Account, ApiError, AwsClient
+
+    arn = aws_secret(secret)
+    assert arn, "checked before"  # noqa: S101
     try:
-        answer = call(
-            "secretmanager", "v1",
-            lambda api: api.projects().secrets().versions().access(name=f"{secret}/versions/latest"),
-        )  # fmt: skip
-    except (GoogleError, NotAskedError):
+        answer = AwsClient("secretsmanager", Account(arn["region"])).call("get_secret_value", SecretId=secret)
+    except ApiError:
         return None
-    return base64.b64decode(answer.get("payload", {}).get("data", ""))
+    return str(answer.get("SecretString", "")).encode()
 
 
-def store(call: Call, secret: str, pem: bytes) -> str:
+def _store_on_aws(secret: str, pem: bytes) -> str:
+    """Add the key as the newest version of a secret in AWS Secrets Manager, and create the secret if it is missing.
+
+    Returns:
+        The ARN of the secret.
+
+    Raises:
+        InputError: AWS refused the request or could not be reached, or the credentials are of another account.
+    """
+    from gpu_ci.aws.limits.eks_api import Account, ApiError, AwsClient
+
+    arn = aws_secret(secret)
+    assert arn, "checked before"  # noqa: S101
+    try:
+        client = AwsClient("secretsmanager", Account(arn["region"]))
+        account = AwsClient("sts", Account(arn["region"])).call("get_caller_identity")["Account"]
+        if f":{account}:" not in secret:
+            raise ApiError("", f"the credentials are of the account {account}")
+        try:
+            answer = client.call("put_secret_value", SecretId=secret, SecretString=pem.decode())
+        except ApiError as error:
+            if not error.missing:
+                raise
+            answer = client.call("create_secret", Name=arn["name"], SecretString=pem.decode())
+    except ApiError as error:
+        raise InputError(
+            f"{secret}: the key could not be stored",
+            got=str(error),
+            expected="credentials with secretsmanager:CreateSecret and secretsmanager:PutSecretValue",
+        ) from None
+    return str(answer["ARN"])
+
+
+def _store_on_google(call: Call, secret: str, pem: bytes) -> str:
     """Add the key as the newest version of the secret, and create the secret if it is missing.
 
     Returns:
@@ -120,8 +187,8 @@ def store(call: Call, secret: str, pem: bytes) -> str:
 def command(secret: str, as_json: bool) -> None:
     """Store a GitHub App's private key from standard input as the newest version of a secret.
 
-    SECRET is projects/<project>/secrets/<name>. The command creates the secret if it is missing. It uses the Google
-    credentials of this computer, and writes the key to no file.
+    SECRET is projects/<project>/secrets/<name>, or the ARN of a secret in AWS Secrets Manager. The command creates the
+    secret if it is missing. It uses the credentials of this computer, and writes the key to no file.
 
     \b
     Examples:
@@ -133,7 +200,7 @@ def command(secret: str, as_json: bool) -> None:
         raise InputError("gpu-ci github-app store: no key on standard input", hint=f"{secret} < downloaded.pem")
     pem = sys.stdin.buffer.read()
     check_key(pem)
-    version = store(connect(), secret, pem)
+    version = stores([secret]).add(secret, pem)
     if as_json:
         print_json({"version": version})
     else:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, cast
@@ -26,10 +26,11 @@ from gpu_ci.cli.init.repository import (
     requirement,
 )
 from gpu_ci.cli.new_files import PULUMI_NAME, mistakes
-from gpu_ci.cli.stack_files import parse, read
+from gpu_ci.cli.stack_files import StackFile, parse, siblings
 from gpu_ci.errors import Problem, in_yaml
 from gpu_ci.gcp.machine.args import GuestAccelerator
 from gpu_ci.kinds import args_for
+from gpu_ci.stack.pools import POOLS
 from gpu_ci.stack.site import SITE
 
 DEFAULT_POOL = "l4=g2-standard-8:spot"
@@ -53,11 +54,14 @@ OPTIONS = {
     "runner_image": Option("--runner-image", f"ghcr.io/acme/runner@sha256:{'0' * 64}", _ON_CLUSTERS),
     "organization": Option("--organization", "acme", _ON_CLUSTERS),
     "repositories": Option("--repository", "kernels", _ON_CLUSTERS),
-    "project": Option("--project", "acme-ci", ("gce-runners", *_ON_CLUSTERS)),
+    "project": Option("--project", "acme-ci", ("gce-runners", ON_GKE)),
+    "aws_account": Option("--aws-account", "111122223333", ("eks-runners",)),
 }
 """The options that may be required. An organization requires the last two."""
 _OF_ORGANIZATION = ("repositories", "project")
-_AS_GIVEN = ("stack", "project", "region", "organization", "plan", "repositories", "location", "runner_image")
+_AS_GIVEN = (
+    "stack", "project", "aws_account", "region", "organization", "plan", "repositories", "location", "runner_image",
+)  # fmt: skip
 # docs/guides/github.md has the fields of an App.
 _APP_FIELDS = {"id": int, "installationId": int, "privateKey": str}
 
@@ -75,6 +79,11 @@ _ZONE = re.compile(r"(?P<region>[a-z]+-[a-z]+[0-9]+)-[a-z]")
 @click.option("--stack", default="dev", show_default=True, help="The stack's name, as in Pulumi.<stack>.yaml.")
 @click.option("--pool", "pools", multiple=True, metavar="NAME=MACHINE[:MARKET]", help="A pool. Repeat for more pools.")
 @click.option("--project", default="", help="The id of the Google Cloud project.")
+@click.option(
+    "--aws-account",
+    default="",
+    help="The AWS account that keeps the keys of the GitHub Apps. Pools on EKS alone then need no --project.",
+)
 @click.option("--region", default="us-central1", show_default=True, help="The region of the Compute Engine pools.")
 @click.option("--organization", default="", help="The GitHub organization whose jobs the pools run.")
 @click.option("--plan", type=click.Choice(["free", "team", "enterprise"]), metavar="PLAN",
@@ -105,7 +114,7 @@ def command(folder: Path, write: bool, as_json: bool, **given: Any) -> None:
     Examples:
       gpu-ci init --project acme-ci --pool l4=g2-standard-8:spot
       gpu-ci init --project acme-ci --pool l4=g2-standard-8 --organization acme --repository kernels --write
-      gpu-ci init --project acme-ci --organization acme --repository kernels --pool a10g=g5.2xlarge \\
+      gpu-ci init --aws-account 111122223333 --organization acme --repository kernels --pool a10g=g5.2xlarge \\
         --cluster ci --subnet us-east-1a=subnet-0a1b2c3d4e5f60001 --runner-image ghcr.io/acme/runner@sha256:...
       gpu-ci init --project acme-ci --organization acme --repository kernels --pool l4=g2-standard-8 \\
         --gke-cluster gpu --location us-central1 --runner-image ghcr.io/acme/runner@sha256:...
@@ -197,14 +206,23 @@ def repository(folder: Path, given: Mapping[str, Any]) -> Repository:
 
 def _read(folder: Path, given: Mapping[str, Any], wrong: list[Problem]) -> Repository:
     """Return the repository. Append the mistakes that can be found without the stack file."""
-    pools = _pools(given, wrong)
+    others = _other_stacks(folder, given)
+    pools = _pools(given, {name for file in others for name in file.value(POOLS) or ()}, wrong)
     subnets = _subnets(given["subnets"], wrong)
     kinds = {pool.kind for pool in pools}
+    on_aws_alone = kinds == {"eks-runners"}
     for name, option in OPTIONS.items():
         is_required = kinds & {*option.kinds} or (given["organization"] and name in _OF_ORGANIZATION)
+        if name in ("project", "aws_account") and on_aws_alone:
+            is_required = name == "aws_account" and not given["project"]
+        elif name == "aws_account":
+            is_required = False
         if is_required and not given[name]:
             wrong.append(Problem(option.flag, "is missing", hint=f"such as {option.flag} {option.example}"))
-        elif given[name] and pools and not is_required and name not in ("organization", "project"):
+        elif name == "aws_account" and given[name] and (given["project"] or not on_aws_alone):
+            text = "is for stacks with pools of kind eks-runners alone, and replaces --project"
+            wrong.append(Problem(option.flag, text, given[name], hint="leave one of the two options out"))
+        elif given[name] and pools and not is_required and name not in ("organization", "project", "aws_account"):
             text = f"is for pools of kind {' and '.join(option.kinds)}, and there are none"
             hint = "leave the option out, or give --pool, --gke-cluster or --organization"
             wrong.append(Problem(option.flag, text, hint=hint))
@@ -236,7 +254,7 @@ def _read(folder: Path, given: Mapping[str, Any], wrong: list[Problem]) -> Repos
         clusters=clusters,
         subnets=subnets,
         aws_region=aws_regions[0] if aws_regions else "",
-        registered=_registered_apps(folder, given) if given["organization"] else {},
+        registered=_registered_apps(file for file in others if file.project == given["project"]),
         **{name: given[name] for name in _AS_GIVEN},
     )
 
@@ -249,25 +267,29 @@ def _address_in(folder: Path) -> str:
         return ""  # `new_files.states` reports a file that cannot be read
 
 
-def _registered_apps(folder: Path, given: Mapping[str, Any]) -> dict[str, Mapping[str, Any]]:
-    """Return the fields of each App of stack files for the same organization and Google Cloud project, by its key.
+def _other_stacks(folder: Path, given: Mapping[str, Any]) -> list[StackFile]:
+    """Return the stack files of the folder for the same organization.
 
-    An App with the numbers that `gpu-ci init` writes does not exist yet. A stack file that cannot be read has no Apps:
-    `gpu-ci check` reports its mistakes.
+    A stack file that cannot be read is left out: `gpu-ci check` reports its mistakes.
+    """
+    files = [file for file in siblings(folder / f"Pulumi.{given['stack']}.yaml") if given["organization"]]
+    return [file for file in files if _github_of(file).get("owner") == given["organization"]]
+
+
+def _github_of(file: StackFile) -> Mapping[str, Any]:
+    site = file.value(SITE)
+    github = site.get("github") if isinstance(site, Mapping) else None
+    return github if isinstance(github, Mapping) else {}
+
+
+def _registered_apps(files: Iterable[StackFile]) -> dict[str, Mapping[str, Any]]:
+    """Return the fields of each App of stack files, by its key.
+
+    An App with the numbers that `gpu-ci init` writes does not exist yet.
     """
     found: dict[str, Mapping[str, Any]] = {}
-    for path in sorted(folder.glob("Pulumi.*.yaml")):
-        try:
-            file = read(path)
-        except click.ClickException:
-            continue
-        site = file.value(SITE)
-        github = site.get("github") if isinstance(site, Mapping) else None
-        if not isinstance(github, Mapping) or (file.project, github.get("owner")) != (
-            given["project"],
-            given["organization"],
-        ):
-            continue
+    for file in files:
+        github = _github_of(file)
         for app in (ADMIN_APP, RUNNER_APP, MANAGER_APP):
             own = github.get(app.key)
             fields = {name: own.get(name) for name in _APP_FIELDS} if isinstance(own, Mapping) else {}
@@ -277,8 +299,8 @@ def _registered_apps(folder: Path, given: Mapping[str, Any]) -> dict[str, Mappin
     return found
 
 
-def _pools(given: Mapping[str, Any], wrong: list[Problem]) -> list[Pool]:
-    """Return the pools of --pool. Append mistakes to `wrong`."""
+def _pools(given: Mapping[str, Any], taken: Collection[str], wrong: list[Problem]) -> list[Pool]:
+    """Return the pools of --pool. Append mistakes to `wrong`. `taken` are the pools of the other stacks."""
     found = [_pool_fields(text, wrong) for text in given["pools"] or (DEFAULT_POOL,)]
     fields = {each[0]: each for each in reversed(found) if each}
     wrong += _duplicates("--pool", "name", [each[0] for each in found if each])
@@ -287,7 +309,8 @@ def _pools(given: Mapping[str, Any], wrong: list[Problem]) -> list[Pool]:
         kind = kind_of(machine, bool(given["gke_cluster"]))
         zones = _zones(machine, kind, given, wrong) if machine.cloud == "gcp" else ()
         cluster = {"eks-runners": given["cluster"], ON_GKE: given["gke_cluster"]}.get(kind, "")
-        pools.append(Pool(name, machine, market, kind, zones, cluster, _runner_size(kind, machine)))
+        label = f"{name}-{re.sub('[^a-z0-9-]', '-', given['stack'].lower())}" if name in taken else ""
+        pools.append(Pool(name, machine, market, kind, zones, cluster, _runner_size(kind, machine), label))
     return pools
 
 
@@ -324,7 +347,7 @@ def _zones(machine: Machine, kind: str, given: Mapping[str, Any], wrong: list[Pr
         if not region:
             return ()  # reported as missing
     if region and (zones := gpu_catalog.zones(machine, region)):
-        return tuple(zones)
+        return tuple(zone for zone in zones if zone not in machine.undated_zones) or zones
     if zone := _ZONE.fullmatch(region):
         problem = Problem(flag, "is a zone", repr(region), "a region", f"{flag} {zone['region']}")
     else:

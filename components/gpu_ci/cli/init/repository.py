@@ -63,6 +63,8 @@ def kind_of(machine: Machine, on_gke: bool) -> str:
     return ON_GKE if on_gke and machine.cloud == "gcp" else _KINDS[machine.cloud]
 
 
+# The partitions of AWS by the first part of a region (docs.aws.amazon.com/IAM/latest/UserGuide/reference-arns.html).
+_PARTITIONS = {"cn": "aws-cn", "eusc": "aws-eusc"}
 # The default time limit of a job (docs.github.com/en/actions/reference/workflows-and-actions/workflow-syntax,
 # jobs.<job_id>.timeout-minutes: 360).
 FLEX_START_SEC = 6 * 3600
@@ -81,6 +83,8 @@ class Pool:
     """The name of the cluster; empty for a pool without one."""
     runner_size: Mapping[str, int] = field(default_factory=dict)
     """The fields of the runner that make it fit on a small node."""
+    label: str = ""
+    """The label of the runners, if another stack has a pool of this name; empty for the default, the pool's name."""
     max: int = 2
 
     @property
@@ -115,6 +119,8 @@ class Repository:
     pools: Sequence[Pool]
     requirement: str
     project: str = ""
+    aws_account: str = ""
+    """The account whose AWS Secrets Manager has the keys of the Apps; empty if Secret Manager has them."""
     region: str = ""
     organization: str = ""
     plan: str | None = None
@@ -155,6 +161,10 @@ class Repository:
     def fields_of(self, app: App) -> Mapping[str, Any]:
         """Return the fields of an App in the stack file."""
         key = f"projects/{self.project}/secrets/{app.secret}"
+        if self.aws_account:
+            partition = _PARTITIONS.get(self.aws_region.partition("-")[0], "aws")
+            partition = "aws-us-gov" if self.aws_region.startswith("us-gov-") else partition
+            key = f"arn:{partition}:secretsmanager:{self.aws_region}:{self.aws_account}:secret:{app.secret}"
         return self.registered.get(app.key) or {"id": app.id, "installationId": app.installation, "privateKey": key}
 
     @property
@@ -175,8 +185,9 @@ class Repository:
     @property
     def variables(self) -> dict[str, str]:
         """The inputs of the reusable workflow deploy-stack, each with the variable of GitHub that has its value."""
-        found = variables(self.stack)
-        return {name: found[name] for name in found if self.aws_region or name != "aws-role"}
+        unused = set() if self.aws_region else {"aws-role"}
+        unused |= {"google-provider", "google-service-account"} if self.aws_account else set()
+        return {name: value for name, value in variables(self.stack).items() if name not in unused}
 
     def files(self) -> dict[str, str]:
         """Return the text of each file of the repository."""
@@ -201,7 +212,7 @@ def requirement(pools: Sequence[Pool], organization: str, source: str = "") -> s
     kinds = {pool.kind for pool in pools}
     needed = {"cli", "sandbox", *(extra for each in catalog() if each.kind in kinds for extra in each.extras)}
     if organization:
-        # The keys of Apps are in Secret Manager. The runner manager starts machines on Compute Engine.
+        # `gpu-ci doctor` and `github-app` use Google's libraries to sign as an App. The manager starts machines there.
         needed |= {"gcp", "github"} | ({"manager"} if "gce-runners" in kinds else set())
     source = source or extras.source()
     name = f"gpu-ci[{','.join(sorted(needed))}]"

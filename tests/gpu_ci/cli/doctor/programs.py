@@ -20,6 +20,7 @@ from gpu_ci.cli.programs import Output
 
 Json = dict[str, Any]
 SESSION = botocore.session.get_session()
+SECRETS = "arn:aws:secretsmanager:us-east-1:111122223333:secret:"
 NAT = {"DestinationCidrBlock": "0.0.0.0/0", "NatGatewayId": "nat-1"}
 
 
@@ -72,6 +73,8 @@ class Account:
             "serviceaccounts": [{"metadata": {"name": "aws-node"}}],
         }
     )  # fmt: skip
+    secrets: dict[str, str] = field(default_factory=dict)
+    """The values in AWS Secrets Manager, by the ARN without the characters that AWS adds."""
     pod_identities: list[Json] = field(default_factory=list)
     role: str = ""
     """The one identity with rights in the account; empty where every identity has them."""
@@ -123,11 +126,23 @@ class Account:
             "ListServiceQuotas": lambda _: {
                 "Quotas": [{"QuotaCode": code, "Value": value} for code, value in self.quotas.items()]
             },
+            "GetSecretValue": lambda given: {"SecretString": self.secrets[self._secret(given)]},
+            "PutSecretValue": lambda given: self._store(self._secret(given), given),
+            "CreateSecret": lambda given: self._store(f"{SECRETS}{given['Name']}", given),
             "GetRole": self._role,
             "DescribeRouteTables": lambda _: {"RouteTables": [{"Routes": self.routes}] if self.routes else []},
             "ListNodegroups": lambda _: {"nodegroups": ["a10g"]},
             "DescribeNodegroup": lambda _: {"nodegroup": {"health": {"issues": self.issues}}},
         }
+
+    def _secret(self, parameters: Json) -> str:
+        if parameters["SecretId"] not in self.secrets:
+            raise ApiError("ResourceNotFoundException", "Secrets Manager can't find the specified secret.")
+        return str(parameters["SecretId"])
+
+    def _store(self, arn: str, parameters: Json) -> Json:
+        self.secrets[arn] = parameters["SecretString"]
+        return {"ARN": f"{arn}-a1B2c3"}
 
     def _role(self, parameters: Json) -> Json | None:
         name = parameters["RoleName"]

@@ -53,6 +53,26 @@ def test_a_stack_on_eks_alone_asks_google_for_its_keys_only(environment: Environ
     assert not any(" compute " in asked for asked in environment.cloud.asked)
 
 
+def test_a_stack_on_aws_alone_asks_google_for_nothing(environment: Environment) -> None:
+    on_eks(environment)
+    environment.has_credentials = False
+    environment.replace("  gcp:project: acme-ci\n", "")
+    environment.replace("secretsprovider: gcpkms://projects/acme-ci", "secretsprovider: awskms://alias/x#")
+    environment.login = "s3://acme-ci-pulumi-state"
+    for key in ("key", "manager-key"):
+        environment.replace(f"projects/acme-ci/secrets/{key}}}", f"{SECRETS}{key}}}")
+    environment.account.secrets = {f"{SECRETS}{name}": pem.decode() for name, (pem, _) in KEYS.items()}
+    found = statuses(environment.doctor("--json"))
+    assert [name for name in found if name.startswith("google/")] == []
+    assert (found["github/app"], found["github/runnerApp"]) == ("pass", "pass")
+    environment.account.secrets = {}
+    answer = environment.doctor("--json", "--only", "github")
+    assert statuses(answer) == {"github/app": "fail", "github/runnerApp": "fail"}
+    assert fixes(answer, "github/app")[0] == f"gpu-ci github-app store {SECRETS}key < KEY.pem"
+    environment.account.error = ApiError("AccessDeniedException", "no")
+    assert set(statuses(environment.doctor("--json", "--only", "github")).values()) == {"unknown"}
+
+
 @pytest.mark.parametrize(
     ("step", "changes", "fix"),
     [
