@@ -23,6 +23,8 @@ from gpu_ci.stack.quotas import Quotas
 
 _POOL_KEYS = (pools.POOLS, clusters.CLUSTERS, quotas.QUOTAS)
 _PROJECT = "gcp:project"
+# Keys that Pulumi writes (pulumi/pulumi sdk/go/common/workspace/project.go, ProjectStack).
+_SECRETS_PROVIDER = ("encryptionsalt", "encryptedkey", "secretsprovider")
 _READ = (_PROJECT, "gpu-ci:site", "gpu-ci:github", images.IMAGES, *_POOL_KEYS)
 """The keys that this module reads. Other keys need modules that load Pulumi's packages, which takes long."""
 
@@ -55,8 +57,9 @@ class StackFile:
 
     @property
     def unchecked(self) -> list[str]:
-        """The keys that this command does not check."""
-        return [*self.others, *(key for key in self.config if key != _PROJECT and not key.startswith("gpu-ci:"))]
+        """The keys that this command does not check, except those that Pulumi writes for the secrets provider."""
+        others = (key for key in self.others if key not in _SECRETS_PROVIDER)
+        return [*others, *(key for key in self.config if key != _PROJECT and not key.startswith("gpu-ci:"))]
 
     def value(self, key: str) -> Any:
         """Return a value as the Pulumi program gets it: JSON text, as `pulumi config set` writes it, is decoded."""
