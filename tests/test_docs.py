@@ -32,8 +32,8 @@ CODE = re.compile(r"`([^`\n]+)`")
 LINK = re.compile(r"\]\(([^)#\s]+)(#[^)\s]+)?\)")
 FOLDERS = sorted(path.name for path in ROOT.iterdir() if path.is_dir() and not path.name.startswith("."))
 TOP_FILES = r"(?:Pulumi|sandbox|requirements|pyproject|Makefile|README|CONTRIBUTING|CHANGELOG|LICENSE)"
-# The stack file that docs/start/deploy.md has its reader create.
-CREATED_BY_THE_READER = {"Pulumi.ci.yaml", "tests/cpu/", "tests/gpu/"}
+# Files that the reader creates: of docs/start/deploy.md, of new projects, and of the examples in the commands' help.
+CREATED_BY_THE_READER = {"Pulumi.ci.yaml", "Pulumi.dev.yaml", "tests/cpu/", "tests/gpu/"}
 A_PATH = re.compile(rf"(?:(?:{'|'.join(FOLDERS)})/[\w./-]*|{TOP_FILES}[\w.-]*\.(?:yaml|lock|toml|md)|Makefile)")
 
 
@@ -116,7 +116,8 @@ def test_every_command_of_ours_the_pages_name_exists_with_its_options(program: s
             words = shlex.split(line, comments=True) if line.startswith(f"{program} ") else []
             # pulumi-sandbox hands every other command on to pulumi.
             if words[1:2] and (program == "gpu-ci" or words[1] in commands.list_commands(None)):  # type: ignore[arg-type]
-                wrong += [f"{name(page)}: {word}" for word in unknown_words(root, words[1:])]
+                own = words[1 : words.index("--") if "--" in words else None]
+                wrong += [f"{name(page)}: {word}" for word in unknown_words(root, own)]
     assert wrong == []
 
 

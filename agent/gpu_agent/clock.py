@@ -25,4 +25,4 @@ class Clock:
         """Return a random duration from half of it to all of it, so that machines that failed together do not retry
         together.
         """
-        return seconds * random.uniform(0.5, 1)
+        return seconds * random.uniform(0.5, 1)  # noqa: S311 - a pause, not a secret

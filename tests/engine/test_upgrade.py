@@ -18,7 +18,7 @@ pytestmark = [pytest.mark.engine, pytest.mark.slow]
 # What the engine does where a template or a check is replaced, because its payload is another one.
 _GATE = ("replace", ["template"])
 _GROUP = ("update", ["versions[0].instanceTemplate"])
-_REAPER = ("update", ["build.steps[0].args[2]"])
+_REAPER = ("update", ["build.steps[0].args[2]", "build.steps[1].name", "build.steps[2].name"])
 _JOB = (
     "replace",
     ['spec.template.metadata.annotations["gpu-ci-proves"]', "spec.template.spec.volumes[0].configMap.name"],

@@ -27,7 +27,12 @@ SANDBOX_FILE = FOLDER / "sandbox.yaml"
 STATE = FOLDER / "state.json.xz"
 REGISTRATIONS = FOLDER / "registrations.json"
 
-_TEMPLATE = ['metadata["gpu-agent-pyz"]', 'metadata["gpu-smoke-pyz"]', 'metadata["startup-script"]']
+_TEMPLATE = [
+    'metadata["gpu-agent-config"]#uv',
+    'metadata["gpu-agent-pyz"]',
+    'metadata["gpu-smoke-pyz"]',
+    'metadata["startup-script"]',
+]
 _CHECK = ['binaryData["gpu_smoke.pyz"]']
 # Resource -> the properties with the boot script, the boot agent, the smoke check, or the program of a build step.
 PAYLOADS = {
@@ -50,6 +55,10 @@ ANNOUNCED: tuple[str, ...] = (
     "gpu-tests-reader object condition",
     "gpu-tests-writer object condition expression",
     "gpu-tests-writer object condition title",
+    # The images of build steps have digests.
+    *(f"gpu-tests-{name}-trigger object build steps[{at}] name" for name in ("ended", "reaper") for at in (1, 2)),
+    # uv is installed by a lock of the agent, not by a version in its configuration.
+    *(f"{pool}-template object metadata gpu-agent-config" for pool in ("gpu-tests", "l4", "t4")),
 )
 
 

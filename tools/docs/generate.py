@@ -5,15 +5,18 @@ from __future__ import annotations
 from gpu_ci.program.keys import Keys
 from gpu_ci.stack.schema import as_json, stack_schema
 
-from tools.docs import components, tables
+from tools.docs import commands, components, stack_file, tables
 from tools.docs.tables import DOCS
 
 
 def pages() -> dict[str, str]:
     """Return the text of every generated file, by its path below docs/."""
+    schema = stack_schema(Keys, Keys.KEYS)
     return {
         **components.pages(),
-        "pulumi-stack.schema.json": as_json(stack_schema(Keys, Keys.KEYS)),
+        "pulumi-stack.schema.json": as_json(schema),
+        "reference/stack-file.md": stack_file.page(schema),
+        "reference/commands.md": commands.page(),
         "reference/gpu-smoke-receipt.md": "\n".join(tables.smoke_receipt()),
         "guides/policies.md": tables.policies(),
         "reference/runner-ends.md": "\n".join(tables.runner_ends()),

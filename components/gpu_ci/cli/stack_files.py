@@ -24,6 +24,8 @@ from gpu_ci.stack.quotas import Quotas
 
 _POOL_KEYS = (pools.POOLS, clusters.CLUSTERS, quotas.QUOTAS)
 _PROJECT = "gcp:project"
+# Keys that Pulumi writes (pulumi/pulumi sdk/go/common/workspace/project.go, ProjectStack).
+_SECRETS_PROVIDER = ("encryptionsalt", "encryptedkey", "secretsprovider")
 _READ = (_PROJECT, "gpu-ci:site", "gpu-ci:github", images.IMAGES, *_POOL_KEYS)
 """The keys that this module reads. Other keys need modules that load Pulumi's packages, which takes long."""
 
@@ -63,10 +65,10 @@ class StackFile:
 
     @property
     def unchecked(self) -> list[str]:
-        """The keys and environments that this command does not check."""
-        others = [each for each in self.others if each != "environment" or not self.environments]
+        """The keys and environments that this command does not check, except Pulumi's own for the secrets provider."""
+        hidden = {*_SECRETS_PROVIDER, *(["environment"] if self.environments else [])}
         own = (key for key in self.config if key != _PROJECT and not key.startswith("gpu-ci:"))
-        return [*self.environments, *others, *own]
+        return [*self.environments, *(key for key in self.others if key not in hidden), *own]
 
     def value(self, key: str) -> Any:
         """Return a value as the Pulumi program gets it: JSON text, as `pulumi config set` writes it, is decoded."""

@@ -87,7 +87,7 @@ class Resource:
 
     def suffix(self, length: int = 7, alphabet: str = HEX) -> str:
         """Return a random suffix. The engine's seed determines it."""
-        generator = random.Random(self.seed) if self.seed else randomness.SystemRandom()
+        generator = random.Random(self.seed) if self.seed else randomness.SystemRandom()  # noqa: S311 - a name
         return "".join(generator.choice(alphabet) for _ in range(length))
 
     def autonamed(self, key: str = "name") -> bool:

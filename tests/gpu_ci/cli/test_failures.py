@@ -110,9 +110,11 @@ def test_a_value_nobody_knows_what_to_make_of_is_not_shown(ask: Ask, stack: Stac
 
 
 def test_the_keys_that_are_not_checked_are_named(ask: Ask, stack: Stack) -> None:
-    name = stack(("  gcp:project", "  aws:region: eu-central-1\n  gcp:project"), text=f"encryptionsalt: v1:x\n{STACK}")
-    assert ask("check", name).out.splitlines()[-1] == ("Pulumi.dev.yaml: not checked here: encryptionsalt, aws:region")
-    assert ask("check", name, "--json").json[0]["unchecked"] == ["encryptionsalt", "aws:region"]
+    name = stack(
+        ("  gcp:project", "  aws:region: eu-central-1\n  gcp:project"), text=f"encryptionsalt: v1:x\nmine: 1\n{STACK}"
+    )
+    assert ask("check", name).out.splitlines()[-1] == ("Pulumi.dev.yaml: not checked here: mine, aws:region")
+    assert ask("check", name, "--json").json[0]["unchecked"] == ["mine", "aws:region"]
 
 
 @pytest.mark.parametrize("words", ["catalog", "check g2-standard-8 --json", "--help"])

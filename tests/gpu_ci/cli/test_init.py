@@ -66,6 +66,14 @@ def test_the_written_stack_file_passes_the_check(ask: Ask, tmp_path: Path, optio
     assert (answer.code, [each["works"] for each in answer.json]) == (0, [True])
 
 
+@pytest.mark.parametrize(("options", "noted"), [((), True), (("--plan", "team"), False)])
+def test_without_the_plan_of_the_organization_the_check_names_what_needs_one(
+    ask: Ask, options: tuple[str, ...], noted: bool
+) -> None:
+    assert ask("init", "new", *SETS["google"], *options, "--write").code == 0
+    assert ("GitHub plans" in ask("check", "new/Pulumi.dev.yaml").out) == noted
+
+
 @pytest.mark.parametrize(
     ("options", "extras", "apps"),
     [

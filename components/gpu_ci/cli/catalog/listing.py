@@ -18,8 +18,10 @@ from gpu_ci.cli.output import InputError, note, print_json, print_table, print_t
 @click.command("list")
 @click.option("--gpu", type=options.GPU, help="The GPU: l4, a100-80gb, nvidia-tesla-t4.")
 @click.option("--cloud", type=options.CLOUD, help="gcp or aws.")
-@click.option("--region", type=options.REGION, help="Only machines in this region; adds the prices there.")
-@click.option("--zone", type=options.ZONE, help="Only machines in this Google zone. AWS publishes regions only.")
+@click.option("--region", type=options.REGION, metavar="REGION",
+              help="Only machines in this region; adds the prices there.")  # fmt: skip
+@click.option("--zone", type=options.ZONE, metavar="ZONE",
+              help="Only machines in this Google zone. AWS publishes regions only.")  # fmt: skip
 @click.option("--market", type=options.MARKET, help="The market: standard, spot, flex-start, ...")
 @click.option("--architecture", type=options.ARCHITECTURE, help="The CPU architecture: x86_64 or arm64.")
 @click.option("--min-gpus", type=click.FloatRange(min=0), default=0, help="Minimum number of GPUs of one machine.")

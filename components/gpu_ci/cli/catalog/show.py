@@ -26,7 +26,7 @@ _AMI = {"EKS AMI type": "ami_type", "no new images since": "retired"}
 
 @click.command("show")
 @click.argument("machine", type=options.MACHINE)
-@click.option("--region", type=options.REGION, help="Show prices of this region only.")
+@click.option("--region", type=options.REGION, metavar="REGION", help="Show prices of this region only.")
 @options.as_json
 def command(machine: Machine, region: str | None, as_json: bool) -> None:
     """Show one machine: every fact, its source and the date of the source.

@@ -6,11 +6,13 @@ import base64
 from pathlib import Path
 from typing import Any
 
+import pulumi_sandbox
 import pytest
 from pulumi_sandbox.providers import rsa_key
 from pulumi_sandbox.providers.gcp.machine_apis import crc32c
 from pulumi_sandbox.providers.machines import settings
 from pulumi_sandbox.providers.machines.metadata import operator, token_of
+from pulumi_sandbox.providers.sandbox_file import SettingsError
 from pulumi_sandbox.world.faults import Fault
 
 from tests.sandbox.providers.gcp.api import Api, printed, script
@@ -155,3 +157,13 @@ def test_addresses_are_for_machines_and_not_for_containers(client: Client) -> No
     found = settings.guest(workspace.settings_file, workspace.project)
     assert found.environment == {"PLAIN": "x"}
     assert found.addresses == {"SECRETS": "${secretmanager}", "MIXED": "${github}/api/v3"}
+
+
+def test_a_variable_may_name_the_folder_of_an_installed_package(client: Client) -> None:
+    workspace = client.google.workspace
+    workspace.settings_file.write_text("guest: {environment: {A: '${package.pulumi_sandbox}/x'}}\n")
+    found = settings.guest(workspace.settings_file, workspace.project)
+    assert found.environment == {"A": f"{Path(pulumi_sandbox.__file__).parent}/x"}
+    workspace.settings_file.write_text("guest: {environment: {A: '${package.nowhere}/x'}}\n")
+    with pytest.raises(SettingsError, match=r"got: \$\{package\.nowhere\}\n  expected: .*\$\{package\.NAME\}"):
+        settings.guest(workspace.settings_file, workspace.project)

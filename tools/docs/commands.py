@@ -1,0 +1,54 @@
+"""Writes the reference page of the commands from their help."""
+
+from __future__ import annotations
+
+import inspect
+import textwrap
+from collections.abc import Iterator
+
+import click
+from gpu_ci.cli.commands import gpu_ci
+from pulumi_sandbox.cli.own_commands import commands as pulumi_sandbox
+
+PROGRAMS = {"gpu-ci": gpu_ci, "pulumi-sandbox": pulumi_sandbox}
+# In the help of a command, click does not fold the paragraph after this line.
+_NOT_FOLDED = "\b\n"
+
+
+def page() -> str:
+    """Return the text of the page."""
+    lines = ["# Commands", "", "Generated from the help of the commands by `make docs`. Every command has `--help`."]
+    for program, group in PROGRAMS.items():
+        for name, command in _commands(program, group):
+            lines += ["", f"## {name}", "", *_section(name, command)]
+    return "\n".join([*lines, ""])
+
+
+def _commands(name: str, command: click.Command) -> Iterator[tuple[str, click.Command]]:
+    """Yield the name and the command of each command below a group."""
+    if not isinstance(command, click.Group):
+        yield name, command
+        return
+    context = click.Context(command)
+    for each in command.list_commands(context):
+        found = command.get_command(context, each)
+        if found is not None and not found.hidden:
+            yield from _commands(f"{name} {each}", found)
+
+
+def _section(name: str, command: click.Command) -> Iterator[str]:
+    text, *blocks = inspect.cleandoc(command.help or "").split(_NOT_FOLDED)
+    usage = " ".join(command.collect_usage_pieces(click.Context(command)))
+    yield f"`{name} {usage}`"
+    yield from ("", text.strip().replace("<", "&lt;"))
+    for block in blocks:
+        title, _, content = block.partition("\n")
+        yield from ("", title, "", "```", textwrap.dedent(content).rstrip(), "```")
+    options = [each for each in command.params if isinstance(each, click.Option) and not each.hidden]
+    if options:
+        yield from ("", "| option | what it does |", "|---|---|")
+    for option in options:
+        record = option.get_help_record(click.Context(command))
+        if record is not None:
+            flags, help_text = (part.replace("|", "\\|").replace("<", "&lt;") for part in record)
+            yield f"| `{flags}` | {help_text} |"
