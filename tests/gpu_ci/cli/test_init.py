@@ -465,6 +465,10 @@ def test_what_is_in_the_way_is_reported_before_a_file_is_written(
     assert [line for line in answer.err.splitlines() if line.startswith("new")] == problems
 
 
+def test_git_ignores_the_private_keys_and_the_output_that_the_pages_write_here() -> None:
+    assert {"*.pem", "manager.json"} <= set(ask("init", "new", *GOOGLE, "--json").json["files"][".gitignore"].split())
+
+
 @pytest.mark.slow
 @pytest.mark.engine
 @pytest.mark.parametrize(("chosen", "created"), [("google", 16), ("aws", 46), ("both", 58), ("gke", 31)])
@@ -482,6 +486,8 @@ def test_three_commands_lead_from_an_empty_folder_to_a_preview(tmp_path: Path, c
     environment = os.environ | {"PULUMI_SANDBOX_ENGINE_DIR": str(ROOT / ".engine")}
     environment.pop("PULUMI_SANDBOX_DIR", None)
     preview = [new / ".venv" / "bin" / "pulumi-sandbox", "preview", "--stack", "dev"]
+    stack_file = (new / "Pulumi.dev.yaml").read_bytes()
     answer = subprocess.run(preview, cwd=new, env=environment, capture_output=True, text=True, check=False)
     assert answer.returncode == 0, answer.stdout + answer.stderr
     assert f"+ {created} to create" in answer.stdout
+    assert (new / "Pulumi.dev.yaml").read_bytes() == stack_file, "the salt of the sandbox is not in the file"
