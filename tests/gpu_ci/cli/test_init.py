@@ -465,7 +465,7 @@ def test_what_is_in_the_way_is_reported_before_a_file_is_written(
     assert [line for line in answer.err.splitlines() if line.startswith("new")] == problems
 
 
-def test_git_ignores_the_private_keys_and_the_output_that_the_pages_write_here() -> None:
+def test_git_ignores_the_private_keys_and_the_output_that_the_pages_write_here(ask: Ask) -> None:
     assert {"*.pem", "manager.json"} <= set(ask("init", "new", *GOOGLE, "--json").json["files"][".gitignore"].split())
 
 
