@@ -11,7 +11,6 @@ from typing import Any
 import pytest
 import yaml
 from pulumi_sandbox.providers.gcp import types
-from pulumi_sandbox.providers.machines.metadata import operator, token_of
 from pulumi_sandbox.workspace import Workspace
 from pulumi_sandbox.world.store import World
 
@@ -34,9 +33,10 @@ PIPELINE = {
 }
 BUILD = """
 import json, os, sys, time, urllib.request
+from pulumi_sandbox.providers.machines.metadata import operator, token_of
 def call(path, body=None):
     request = urllib.request.Request(os.environ["GOOGLE_CLOUD_BUILD_CUSTOM_ENDPOINT"] + path, data=body,
-        headers={"Authorization": "Bearer " + sys.argv[2], "Content-Type": "application/json"})
+        headers={"Authorization": "Bearer " + token_of(operator(sys.argv[2])), "Content-Type": "application/json"})
     return json.load(urllib.request.urlopen(request))
 build = call(sys.argv[1] + ":run", json.dumps({"source": {"branchName": "main"}}).encode())["metadata"]["build"]
 while build["status"] in ("QUEUED", "WORKING"):
@@ -79,7 +79,7 @@ def served(runner: SandboxRunner, *words: str) -> str:
 def build(runner: SandboxRunner, trigger: str) -> str:
     path = f"projects/{PROJECT}/locations/us-central1/triggers/{trigger}"
     python = str(Path(GPU_CI).parent / "python")
-    lines = served(runner, python, "-c", BUILD, path, token_of(operator(PROJECT))).splitlines()
+    lines = served(runner, python, "-c", BUILD, path, PROJECT).splitlines()
     return next(line for line in lines if line in ("SUCCESS", "FAILURE"))
 
 

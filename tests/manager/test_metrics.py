@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import http.client
 import json
 import re
 import urllib.request
@@ -173,3 +174,12 @@ def test_the_page_has_a_row_for_each_metric() -> None:
     families = [family.name for family in Prometheus().registry.collect()]
     assert sorted(name.removesuffix("_total") for name in names) == sorted(families)
     assert len(families) == 13
+
+
+@pytest.mark.parametrize(("host", "status"), [("127.0.0.1:{}", 200), ("localhost:{}", 200), ("attacker.example", 403)])
+def test_metrics_are_for_this_computer_alone(host: str, status: int) -> None:
+    port = Prometheus().serve(0)
+    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=10)
+    connection.request("GET", "/metrics", headers={"Host": host.format(port)})
+    answer = connection.getresponse()
+    assert (answer.status, b"gpu_ci_" in answer.read()) == (status, status == 200)

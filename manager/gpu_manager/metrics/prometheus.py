@@ -2,15 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import threading
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+from wsgiref.simple_server import WSGIRequestHandler, make_server
 
-from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, start_http_server
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, make_wsgi_app
 
 from ..loop import PassResult
 from ..ports import uptime
 from .measure import Meter, Sample
 
 _SECONDS = (5, 15, 30, 60, 120, 240, 480, 900, 1800, 3600, 7200)
+
+
+class _Handler(WSGIRequestHandler):
+    """Answers one request of a connection, and reads no body. A client that sends nothing is cut off."""
+
+    timeout = 5
+
+    def log_message(self, format: str, *args: Any) -> None:  # noqa: A002 - the base class names it
+        """Log nothing: each scrape is a request."""
 
 
 class Prometheus:
@@ -48,7 +60,18 @@ class Prometheus:
 
     def serve(self, port: int) -> int:
         """Serve on this port of 127.0.0.1, or on a free one for 0. Return the port. Raises OSError if it is taken."""
-        server, _ = start_http_server(port, addr="127.0.0.1", registry=self.registry)
+        app = make_wsgi_app(self.registry)
+
+        def guarded(environ: dict[str, Any], start_response: Callable[..., Any]) -> Iterable[bytes]:
+            # A web page sends another host after DNS rebinding.
+            if environ.get("HTTP_HOST") not in (f"127.0.0.1:{server.server_port}", f"localhost:{server.server_port}"):
+                start_response("403 Forbidden", [])
+                return []
+            answer: Iterable[bytes] = app(environ, start_response)
+            return answer
+
+        server = make_server("127.0.0.1", port, guarded, handler_class=_Handler)
+        threading.Thread(target=server.serve_forever, name="metrics", daemon=True).start()
         return int(server.server_port)
 
     def take(self, meter: Meter, result: PassResult, samples: Sequence[Sample]) -> None:

@@ -22,9 +22,10 @@ from pulumi_sandbox.providers.gcp.names import part
 from pulumi_sandbox.providers.gcp.provider import Gcp
 from pulumi_sandbox.providers.gcp.types import TEMPLATES
 from pulumi_sandbox.providers.machines.local_services import LocalServices
+from pulumi_sandbox.providers.machines.metadata import TOKEN
 from pulumi_sandbox.providers.resource import Context, Refused
 from pulumi_sandbox.serve_lock import LOCK
-from pulumi_sandbox.workspace import ENDPOINT, Workspace, free_port, is_hidden
+from pulumi_sandbox.workspace import ENDPOINT, TOKEN_VARIABLE, Workspace, free_port, is_hidden
 from pulumi_sandbox.world.store import World
 
 ENVIRONMENT_FILE = "serve.env"
@@ -135,6 +136,7 @@ def environment(workspace: Workspace, port: int, services: LocalServices) -> dic
     """
     variables = workspace.environment(port)
     return {name: variables[name] for name in CLIENT_VARIABLES} | {
+        TOKEN_VARIABLE: TOKEN.partition(".")[2],
         "GOOGLE_SECRET_MANAGER_CUSTOM_ENDPOINT": f"{services.url('secretmanager')}/v1/",
         "GOOGLE_LOGGING_CUSTOM_ENDPOINT": f"{services.url('logging')}/v2/",
         "GOOGLE_RESOURCE_MANAGER_V3_CUSTOM_ENDPOINT": f"{services.url('cloudresourcemanager')}/v3/",

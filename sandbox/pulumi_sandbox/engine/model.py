@@ -133,7 +133,8 @@ def write_whole(path: Path, text: str, mode: int = 0o644) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
     temporary = path.with_name(f".{path.name}.{os.getpid()}.{os.urandom(4).hex()}")
     try:
-        temporary.write_text(text)
+        with open(temporary, "x", opener=lambda path, flags: os.open(path, flags, 0o600)) as file:
+            file.write(text)
         temporary.chmod(mode)
         temporary.replace(path)
     finally:

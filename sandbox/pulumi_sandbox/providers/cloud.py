@@ -97,7 +97,7 @@ class Cloud:
 
         Used for types without a table.
         """
-        return self._sdk_replacing.replaces(token, path) if self.coerces_scalars else None
+        return self.documented.replaces(token, path) if self.coerces_scalars else None
 
     def same(self, token: str, path: str, old: Any, new: Any) -> bool:
         """Return True if the vendor treats two different values as equal: a name and its link, or a reordered set."""
@@ -199,6 +199,10 @@ class Cloud:
         """Return the row of an id that the user passed to `import`, in any form that the vendor's provider accepts."""
         return self.context.world.get(token, import_id)
 
+    def listed(self, token: str, import_id: str) -> tuple[str, dict[str, Any]] | None:
+        """Return the id and the known inputs of a resource that sandbox.yaml lists under `exists`."""
+        return None
+
     def write_only(self, token: str) -> Collection[str]:
         """Return the inputs that the vendor never returns. Read returns the engine's value of them, if any."""
         return ()
@@ -227,7 +231,7 @@ class Cloud:
         return Placeholders(self.shapes, OutputReader(self.package))
 
     @cached_property
-    def _sdk_replacing(self) -> DocumentedReplacements:
+    def documented(self) -> DocumentedReplacements:
         from pulumi_sandbox.providers.sdk.replace import DocumentedReplacements
 
         return DocumentedReplacements(self.shapes.reader, self.shapes.tokens, self.always_new)

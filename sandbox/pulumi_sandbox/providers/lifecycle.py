@@ -13,7 +13,7 @@ from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from pulumi_sandbox.providers import placeholders
+from pulumi_sandbox.providers import paths, placeholders
 from pulumi_sandbox.providers.cloud import Cloud
 from pulumi_sandbox.providers.diff import Change, Comparison, compare, without_ignored
 from pulumi_sandbox.providers.readiness import NotReady
@@ -105,6 +105,11 @@ class Lifecycle:
         return changes, bool(changes) and cloud.deletes_old_first(res)
 
     def replaces(self, res: Resource, path: str) -> bool | None:
+        name = paths.parse(path)[0]
+        if name not in (res.old_inputs or {}):
+            record = self.context.world.get(res.token, res.id)
+            if record and not record.urn:
+                return False  # Only some inputs of an imported resource are known: see `_listed`.
         answer = self.cloud.replaces(res.token, path)
         if answer is not None:
             return answer
@@ -173,6 +178,8 @@ class Lifecycle:
         `engine_values` are the outputs and inputs in the engine's state.
         """
         record = self.cloud.locate(token, resource_id)
+        if record is None and not any(value.values for value in engine_values):
+            record = self._listed(token, resource_id)
         if record is None:
             return None
         record = self.cloud.observed(record)
@@ -186,6 +193,18 @@ class Lifecycle:
         if not_ready := self.cloud.not_ready(record):
             raise not_ready.with_resource(record.id, outputs)
         return record.id, outputs, mark_secrets(inputs, shape.secret_inputs if shape else ())
+
+    def _listed(self, token: str, import_id: str) -> Record | None:
+        """Return the row of a resource that sandbox.yaml lists. It is written when a stack first imports it."""
+        found = self.cloud.listed(token, import_id)
+        if found is None:
+            return None
+        resource_id, inputs = found
+        name = resource_id.rsplit("/", 1)[-1]
+        res = Resource(token, name, "", self.context.world, inputs, config=self.context.config, id=resource_id)
+        record = self._record(res, self._with_secrets(res, self._all_outputs(res, inputs)))
+        self.context.world.insert(record)
+        return record
 
     def delete(self, res: Resource) -> None:
         """Delete a resource. As with the vendors' providers, a resource that does not exist is not an error."""

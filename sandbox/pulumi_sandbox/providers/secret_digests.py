@@ -151,7 +151,9 @@ def mask_secrets(text: str, decoded_values: Iterable[Decoded]) -> str:
         for decoded in decoded_values
         for path in decoded.secrets
         for _, value in leaves(at(decoded.values, path))
-        if isinstance(value, str | int | float) and not isinstance(value, bool) and str(value) not in plain_texts
+        if isinstance(value, str | int | float)
+        and str(value).lower() not in ("true", "false")  # A message names these words for other reasons.
+        and str(value) not in plain_texts
         for spelling in spellings(str(value))
         if len(spelling) >= SHORTEST_MASKED
     }

@@ -523,6 +523,10 @@ def test_what_is_in_the_way_is_reported_before_a_file_is_written(
     assert [line for line in answer.err.splitlines() if line.startswith("new")] == problems
 
 
+def test_git_ignores_the_private_keys_and_the_output_that_the_pages_write_here(ask: Ask) -> None:
+    assert {"*.pem", "manager.json"} <= set(ask("init", "new", *GOOGLE, "--json").json["files"][".gitignore"].split())
+
+
 @pytest.mark.slow
 @pytest.mark.engine
 @pytest.mark.timeout(900)
@@ -552,8 +556,10 @@ def test_a_new_repository_is_deployed_and_runs_a_job_without_an_edit(
         assert answer.returncode == 0, answer.stdout + answer.stderr
         return answer.stdout
 
+    stack_file = (new / "Pulumi.dev.yaml").read_bytes()
     assert f"+ {created} to create" in run("pulumi-sandbox", "preview")
     assert f"+ {created} created" in run("pulumi-sandbox", "up", "--yes", "--skip-preview")
     if runs_job:
         assert "success" in run("gpu-ci", "job").splitlines()[-1]
     run("pulumi-sandbox", "destroy", "--yes")
+    assert (new / "Pulumi.dev.yaml").read_bytes() == stack_file, "the salt of the sandbox is not in the file"

@@ -18,7 +18,6 @@ from typing import Any
 import pytest
 from pulumi_sandbox.providers.gcp.compute.vm_store import INSTANCE
 from pulumi_sandbox.providers.gcp.types import REGION_TEMPLATE
-from pulumi_sandbox.providers.machines.metadata import TOKEN
 from pulumi_sandbox.providers.machines.vm_processes import start_time
 from pulumi_sandbox.workspace import Workspace
 from pulumi_sandbox.world.store import Record, World
@@ -75,12 +74,13 @@ def serving(project: Path) -> Iterator[tuple[subprocess.Popen[str], dict[str, st
 
 
 def ask(environment: dict[str, str], method: str, path: str, body: Any = None) -> tuple[int, Any]:
-    return call(method, f"{environment['GOOGLE_COMPUTE_CUSTOM_ENDPOINT']}projects/ci-project/{path}", body)
+    url = f"{environment['GOOGLE_COMPUTE_CUSTOM_ENDPOINT']}projects/ci-project/{path}"
+    return call(method, url, body, f"ya29.{environment['PULUMI_SANDBOX_TOKEN']}")
 
 
-def call(method: str, url: str, body: Any = None) -> tuple[int, Any]:
+def call(method: str, url: str, body: Any = None, token: str = "") -> tuple[int, Any]:
     data = None if body is None else json.dumps(body).encode()
-    request = urllib.request.Request(url, data, {"Authorization": f"Bearer {TOKEN}"}, method=method)  # noqa: S310 - our own server
+    request = urllib.request.Request(url, data, {"Authorization": f"Bearer {token}"}, method=method)  # noqa: S310 - our own server
     try:
         with OPENER.open(request, timeout=WAIT_SEC) as answer:
             return answer.status, json.load(answer)

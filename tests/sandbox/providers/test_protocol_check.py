@@ -69,6 +69,13 @@ def test_a_word_that_stands_in_plain_elsewhere_is_not_hidden_in_what_a_vendor_sa
     )
 
 
+def test_a_word_of_a_message_is_not_hidden_because_a_secret_equals_it() -> None:
+    given = struct({("tags",), ("label",)}, tags={"provisioned": "true"}, label="hush")
+    text = "deletion_protection is set to true, as hush says"
+    masked = mask_secrets(text, request_values(pb.CreateRequest(properties=given)))
+    assert masked == "deletion_protection is set to true, as [secret] says"
+
+
 def test_a_previewed_create_knows_its_inputs_and_nothing_else(bench: Bench) -> None:
     answer = bench.create(struct(size=1, name="n", color=UNKNOWN, __defaults=[]), preview=True)
     assert answer.id == ""

@@ -16,7 +16,7 @@ from pulumi_sandbox.providers.aws.eks import faults, scaling
 from pulumi_sandbox.providers.aws.eks import outputs as eks_outputs
 from pulumi_sandbox.providers.aws.eks.api import AwsServer, EksApi
 from pulumi_sandbox.providers.aws.tables import ARN_IS_ID, ARNS, ID_FORMS, ID_PREFIXES, NAMING, REPLACES
-from pulumi_sandbox.providers.aws.world import ExistingResources
+from pulumi_sandbox.providers.aws.world import KINDS, ExistingResources
 from pulumi_sandbox.providers.cloud import Cloud
 from pulumi_sandbox.providers.diff import Change
 from pulumi_sandbox.providers.invokes import LookupRefusedError
@@ -150,6 +150,13 @@ class Aws(Cloud):
     def delete_blockers(self, res: Resource) -> Iterable[str]:
         yield from self._not_permitted(res, "delete")
         yield from references.delete_blockers(self.context.world, res.token, res.id)
+
+    def listed(self, token: str, import_id: str) -> tuple[str, dict[str, Any]] | None:
+        prefix = {types.CLUSTER: "cluster/", types.ROLE: "role/"}.get(token, "")
+        if not prefix and token not in [kind for start, kind in KINDS.items() if import_id.startswith(start)]:
+            return None
+        inputs = {"name": import_id} if prefix else {}
+        return (import_id, inputs) if self.existing.exists(prefix + import_id) else None
 
     def observed(self, record: Record) -> Record:
         for denial in self.caller.operation(record.type, "read"):

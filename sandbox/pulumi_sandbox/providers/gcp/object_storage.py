@@ -18,13 +18,14 @@ import zipfile
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import ThreadingHTTPServer
 from typing import Any, NamedTuple
 from urllib.parse import parse_qs, unquote, urlsplit
 
 from pulumi_sandbox.providers.gcp import types
 from pulumi_sandbox.providers.gcp.project_apis import BUCKET_PATH, ProjectApis
 from pulumi_sandbox.providers.inputs import table
+from pulumi_sandbox.providers.machines.local_server import Request
 from pulumi_sandbox.providers.machines.local_services import Call
 from pulumi_sandbox.providers.machines.metadata import is_token
 from pulumi_sandbox.world.store import World
@@ -36,6 +37,7 @@ RANGE = re.compile(r"bytes=(\d+)-(\d*)")
 CONTENT_RANGE = re.compile(r"bytes (?:\*|(\d+)-(\d+))/(\d+|\*)")
 CHUNK_BYTES = 256 * 1024
 """Every chunk but the last one has a multiple of this size."""
+LARGEST_CHUNK_BYTES = 1024**3
 
 
 class Reply(NamedTuple):
@@ -290,15 +292,11 @@ class StorageServer:
         self._server.server_close()
 
 
-def _handler(storage: ObjectStorage) -> type[BaseHTTPRequestHandler]:
-    class Handler(BaseHTTPRequestHandler):
-        protocol_version = "HTTP/1.1"
-
-        def log_message(self, format: str, *args: Any) -> None:  # noqa: A002 -- the base class names it
-            """Log nothing."""
+def _handler(storage: ObjectStorage) -> type[Request]:
+    class Handler(Request):
+        largest_body = LARGEST_CHUNK_BYTES
 
         def handle_request(self) -> None:
-            body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
             fault = storage.take_fault(self.command, self.path)
             if fault and fault.is_cut:
                 self._hang_up()
@@ -308,16 +306,12 @@ def _handler(storage: ObjectStorage) -> type[BaseHTTPRequestHandler]:
             reply = (
                 _error(fault.status, "planted", "a planted fault")
                 if fault and fault.status
-                else storage.answer(self.command, self.path, headers, body, base)
+                else storage.answer(self.command, self.path, headers, self.content, base)
             )
             if fault and fault.is_lost:
                 self._hang_up()
                 return
-            self.send_response_only(reply.status)
-            for name, value in {**reply.headers, "Content-Length": str(len(reply.body))}.items():
-                self.send_header(name, value)
-            self.end_headers()
-            self.wfile.write(reply.body)
+            self.send(reply.status, reply.body, reply.headers)
 
         def _hang_up(self) -> None:
             self.close_connection = True

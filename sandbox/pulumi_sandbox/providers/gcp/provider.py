@@ -39,7 +39,7 @@ from pulumi_sandbox.providers.gcp.outputs.machine import Located, labels
 from pulumi_sandbox.providers.gcp.restrictions import Restrictions
 from pulumi_sandbox.providers.gcp.rules import table as rule_table
 from pulumi_sandbox.providers.gcp.site import Site
-from pulumi_sandbox.providers.gcp.world import ExistingResources, soft_deleted
+from pulumi_sandbox.providers.gcp.world import KINDS, ExistingResources, soft_deleted
 from pulumi_sandbox.providers.inputs import rows
 from pulumi_sandbox.providers.invokes import LookupRefusedError
 from pulumi_sandbox.providers.machines import settings as guest_settings
@@ -48,6 +48,7 @@ from pulumi_sandbox.providers.machines.vm_processes import VmProcesses
 from pulumi_sandbox.providers.node_pods import POD, end_pods, is_on
 from pulumi_sandbox.providers.resource import Problem, PureFunction, Refused, Resource
 from pulumi_sandbox.providers.sandbox_file import SettingsError
+from pulumi_sandbox.providers.sdk.reader import snake
 from pulumi_sandbox.providers.sdk.replace import LOCATION_INPUTS
 from pulumi_sandbox.providers.values import UNKNOWN
 from pulumi_sandbox.serve_lock import serving_process
@@ -311,7 +312,8 @@ class Gcp(Cloud):
 
     def identity(self, res: Resource) -> str:
         if res.token not in types.TARGETS:
-            return outputs.plain_identity(res, self.site(res))
+            form, inputs = self.documented.import_form(res.token), self.shapes.shape(res.token).inputs.properties
+            return outputs.plain_identity(res, self.site(res), form, inputs)
         site = self.site(res)
         if res.token == types.SECRET_VERSION:
             secret = f"projects/{site.number}/secrets/{last(str(res.inputs.get('secret')))}"
@@ -374,6 +376,16 @@ class Gcp(Cloud):
             if record.id.split("/")[-1:] == parts[-1:] and set(parts) <= set(record.id.split("/"))
         ]
         return matching[0] if len(matching) == 1 else None
+
+    def listed(self, token: str, import_id: str) -> tuple[str, dict[str, Any]] | None:
+        if token not in KINDS.values() or token == types.CLUSTER:
+            return None
+        found = outputs.imported(import_id, self.documented.import_form(token), self._site())
+        if found is None or not self.existing.exists(found[0]):
+            return None
+        path, fields = found
+        return path, {name: fields[snake(name)] for name in self.shapes.shape(token).inputs.properties
+                      if snake(name) in fields}  # fmt: skip
 
     def observed(self, record: Record) -> Record:
         project = str(record.inputs.get("project") or self.context.config.get("project") or "")

@@ -256,6 +256,16 @@ class Github(Cloud):
             return ruleset if ruleset and same_name(text_of(ruleset.inputs, "repository"), repository) else None
         return super().locate(token, import_id)
 
+    def listed(self, token: str, import_id: str) -> tuple[str, dict[str, Any]] | None:
+        repository, _, environment = import_id.partition(":")
+        path, inputs = f"{self.owner}/{repository}", {"name": repository}
+        if token == types.ENVIRONMENT:
+            environment = environment.replace("??", ":")
+            path, inputs = f"{path}/environments/{environment}", {"repository": repository, "environment": environment}
+        elif token != types.REPOSITORY:
+            return None
+        return (import_id, inputs) if self.existing.exists(path) else None
+
     def write_only(self, token: str) -> Collection[str]:
         # Read in every resource_github_*_secret.go sets only the times.
         return types.VALUES if token in types.SECRETS else ()

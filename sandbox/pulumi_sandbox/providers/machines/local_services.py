@@ -7,12 +7,11 @@ import re
 import threading
 from collections.abc import Callable, Mapping
 from functools import partial
-from http.server import BaseHTTPRequestHandler
 from types import MappingProxyType
 from typing import Any, NamedTuple
 from urllib.parse import parse_qs, unquote, urlsplit
 
-from pulumi_sandbox.providers.machines.local_server import Answer, LocalServer, as_json
+from pulumi_sandbox.providers.machines.local_server import Answer, LocalServer, Request, as_json
 
 PLACEHOLDER = re.compile(r"\$\{([^}]*)\}")
 NAMES = ("secretmanager", "logging", "github", "storage")
@@ -21,7 +20,6 @@ SERIAL_PORT = "serialPort"
 """The placeholder for the device of the VM's serial port. The supervisor of the VM replaces it."""
 PROJECT = "project"
 """The placeholder for the project's folder. The function that reads sandbox.yaml replaces it."""
-LARGEST_BODY = 10 * 1024 * 1024
 
 
 class Call(NamedTuple):
@@ -87,16 +85,13 @@ class LocalServices:
                 self._server = None
 
 
-def _answer_request(services: Mapping[str, Service], request: BaseHTTPRequestHandler) -> Answer:
+def _answer_request(services: Mapping[str, Service], request: Request) -> Answer:
     url = urlsplit(request.path)
     _, name, path = [*url.path.split("/", 2), "", ""][:3]
-    length = int(request.headers.get("Content-Length") or 0)
-    if length > LARGEST_BODY or name not in services:
-        request.close_connection = True
-        return as_json(413 if length > LARGEST_BODY else 404, {"message": "Not Found"})
-    text = request.rfile.read(length)
+    if name not in services:
+        return as_json(404, {"message": "Not Found"})
     try:
-        body = json.loads(text) if text else None
+        body = json.loads(request.content) if request.content else None
     except ValueError:
         return as_json(400, {"message": "Problems parsing JSON"})
     headers = {key.lower(): value for key, value in request.headers.items()}

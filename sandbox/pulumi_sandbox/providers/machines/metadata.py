@@ -5,19 +5,22 @@ from __future__ import annotations
 import base64
 import hashlib
 import json
+import os
+import secrets
 import threading
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from http.server import BaseHTTPRequestHandler
 from typing import Any
 from urllib.parse import parse_qs, unquote, urlsplit
 
-from pulumi_sandbox.providers.machines.local_server import Answer, LocalServer
+from pulumi_sandbox.providers.machines.local_server import Answer, LocalServer, Request
+from pulumi_sandbox.workspace import TOKEN_VARIABLE
 
 ROOT = "/computeMetadata/v1"
 FLAVOR = {"Metadata-Flavor": "Google", "Server": "Metadata Server for VM"}
-TOKEN = "ya29.pulumi-sandbox"  # noqa: S105 -- only the sandbox's own API accepts it
+TOKEN = f"ya29.{os.environ.get(TOKEN_VARIABLE) or secrets.token_hex(16)}"
+"""The beginning of the tokens that the servers of this process issue and accept."""
 SCOPES = ["https://www.googleapis.com/auth/cloud-platform"]
 CHANGE_CHECK_SEC = 0.5
 """The interval at which a value is checked for a request that waits for a change."""
@@ -183,9 +186,9 @@ class MetadataServer:
     """The metadata server of one VM, on its own port."""
 
     def __init__(self, machine: Machine) -> None:
-        def answer_request(request: BaseHTTPRequestHandler) -> Answer:
+        def answer_request(request: Request) -> Answer:
             url = urlsplit(request.path)
-            body = request.rfile.read(int(request.headers.get("Content-Length") or 0)).decode(errors="replace")
+            body = request.content.decode(errors="replace")
             if not url.path.startswith(ROOT):
                 return text(200, "computeMetadata/\n") if url.path == "/" else text(404, "Not Found", "text/html")
             path = url.path.removeprefix(ROOT)

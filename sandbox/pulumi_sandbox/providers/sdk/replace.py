@@ -1,6 +1,7 @@
-"""Find the inputs whose change replaces a resource, in the documentation of its SDK. Used for types without a table.
+"""Read the documentation of an SDK: the inputs whose change replaces a resource, and the form of its import id.
 
-A generated SDK does not list the inputs that are ForceNew upstream. Its documentation has two signs of them:
+Used for types without a table. A generated SDK does not list the inputs that are ForceNew upstream. Its documentation
+has two signs of them:
 
 - a sentence in the text of the property,
 - the placeholders of the import id, because the id of a resource never changes.
@@ -22,7 +23,9 @@ from pulumi_sandbox.providers.sdk.reader import ARGS_CLASS, SdkReader, class_of,
 
 # `* `projects/{{project}}/zones/{{zone}}/disks/{{name}}``: the longest form comes first.
 _IMPORT = re.compile(r"^ *\* `([^`\n]*\{\{[^`\n]*)`", re.MULTILINE)
-_PLACEHOLDER = re.compile(r"\{\{%?(\w+)\}\}")
+# IAM resources list the forms of the resource in question without backticks.
+_IMPORT_OF_MEMBER = re.compile(r"^ *\* ([^`\n]*\{\{[^`\n]*)$", re.MULTILINE)
+PLACEHOLDER = re.compile(r"\{\{%?(\w+)\}\}")
 # A resource cannot be moved. A change of its location replaces it.
 LOCATION_INPUTS = frozenset({"location", "project", "region", "zone"})
 _REPLACEMENT = re.compile(
@@ -47,6 +50,8 @@ class Documentation(NamedTuple):
     """The name in Python and the text of each input, by its name on the wire."""
     imported_by: tuple[str, ...]
     """The placeholders of the import id."""
+    import_form: str = ""
+    """The longest form of the import id, or of the resource that an IAM resource belongs to."""
 
 
 class DocumentedReplacements:
@@ -66,6 +71,10 @@ class DocumentedReplacements:
         if token not in self._replacing_inputs:
             self._replacing_inputs[token] = frozenset(self._read_inputs(token))
         return True if parse(path)[0] in self._replacing_inputs[token] else None
+
+    def import_form(self, token: str) -> str:
+        """Return the form of a type's import id, such as `projects/{{project}}/topics/{{name}}`, or an empty text."""
+        return documentation(self.reader, *self.tokens[token]).import_form if token in self.tokens else ""
 
     def _read_inputs(self, token: str) -> Iterator[str]:
         if token not in self.tokens:
@@ -97,9 +106,11 @@ def documentation(reader: SdkReader, folder: str, name: str) -> Documentation:
         if isinstance(item, ast.FunctionDef)
     }
     imports = _IMPORT.search(source)
+    longest = imports or _IMPORT_OF_MEMBER.search(source)
     return Documentation(
         {wire: (python, texts.get(python, "")) for python, wire, _ in getters(body)},
-        tuple(_PLACEHOLDER.findall(imports.group(1))) if imports else (),
+        tuple(PLACEHOLDER.findall(imports.group(1))) if imports else (),
+        longest.group(1).strip() if longest else "",
     )
 
 

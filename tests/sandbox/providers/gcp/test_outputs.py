@@ -174,3 +174,46 @@ def test_objects_of_other_folders_and_buckets_are_other_objects(google: Google) 
         for number, (bucket, name) in enumerate(places)
     ]
     assert [each.id for each in made] == [f"{bucket}-{name}" for bucket, name in places]
+
+
+# The id of a type without a table is the longest import id of its documentation.
+DOCUMENTED_IDS = {
+    "a path below another resource": (
+        "gcp:cloudbuildv2/repository:Repository",
+        {"parentConnection": "github", "location": "us-central1", "remoteUri": "https://github.com/acme/web.git"},
+        r"projects/ci-project/locations/us-central1/connections/github/repositories/it-[0-9a-f]{7}",
+    ),
+    "a parent by its path": (
+        "gcp:cloudbuildv2/repository:Repository",
+        {"parentConnection": "projects/ci-project/locations/us-central1/connections/github", "name": "web",
+         "location": "us-central1", "remoteUri": "https://github.com/acme/web.git"},
+        r"projects/ci-project/locations/us-central1/connections/github/repositories/web",
+    ),
+    "the path of the parent as its beginning": (
+        "gcp:kms/cryptoKey:CryptoKey",
+        {"keyRing": "projects/ci-project/locations/us-central1/keyRings/pulumi", "name": "secrets"},
+        r"projects/ci-project/locations/us-central1/keyRings/pulumi/cryptoKeys/secrets",
+    ),
+    "another plural": (
+        "gcp:compute/resourcePolicy:ResourcePolicy",
+        {"name": "daily"},
+        r"projects/ci-project/regions/us-central1/resourcePolicies/daily",
+    ),
+    "several names": (
+        "gcp:dns/recordSet:RecordSet",
+        {"managedZone": "zone", "name": "www.example.com.", "type": "A"},
+        r"projects/ci-project/managedZones/zone/rrsets/www\.example\.com\./A",
+    ),
+    "a member": (
+        "gcp:cloudrunv2/serviceIamMember:ServiceIamMember",
+        {"location": "us-central1", "name": "api", "role": "roles/run.invoker", "member": "allUsers"},
+        r"projects/ci-project/locations/us-central1/services/api/roles/run\.invoker/allUsers",
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("token", "inputs", "pattern"), DOCUMENTED_IDS.values(), ids=DOCUMENTED_IDS)
+def test_an_id_without_a_table_is_the_documented_import_id(
+    google: Google, token: str, inputs: dict[str, Any], pattern: str
+) -> None:
+    assert re.fullmatch(pattern, google.make(token, "it", inputs).id)

@@ -12,7 +12,6 @@ import threading
 import time
 import uuid
 from collections.abc import Callable, Mapping
-from http.server import BaseHTTPRequestHandler
 from typing import Any
 from urllib.parse import parse_qs, unquote, urlsplit
 from xml.sax.saxutils import escape
@@ -21,7 +20,7 @@ from pulumi_sandbox.providers.aws import types
 from pulumi_sandbox.providers.aws.eks import errors, scaling
 from pulumi_sandbox.providers.aws.image_builder import ApiError, ImageBuilderApi
 from pulumi_sandbox.providers.aws.permissions import Caller
-from pulumi_sandbox.providers.machines.local_server import Answer, LocalServer, as_json
+from pulumi_sandbox.providers.machines.local_server import Answer, LocalServer, Request, as_json
 from pulumi_sandbox.world.store import Record, World
 
 Json = dict[str, Any]
@@ -177,9 +176,9 @@ class AwsServer:
         self._server.close()
 
 
-def _request_handler(api: EksApi) -> Callable[[BaseHTTPRequestHandler], Answer]:
-    def answer(handler: BaseHTTPRequestHandler) -> Answer:
-        body = handler.rfile.read(int(handler.headers.get("Content-Length") or 0))
+def _request_handler(api: EksApi) -> Callable[[Request], Answer]:
+    def answer(handler: Request) -> Answer:
+        body = handler.content
         is_form = handler.headers.get("Content-Type", "").startswith(FORM)
         error_answer = _xml_error if is_form else _json_error
         try:

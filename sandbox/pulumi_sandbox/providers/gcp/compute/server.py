@@ -9,7 +9,6 @@ import threading
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
-from http.server import BaseHTTPRequestHandler
 from typing import Any
 from urllib.parse import parse_qs, unquote, urlsplit
 
@@ -22,6 +21,7 @@ from pulumi_sandbox.providers.gcp.compute.project_reads import ProjectReads
 from pulumi_sandbox.providers.gcp.names import everywhere, in_zone, last, self_link
 from pulumi_sandbox.providers.gcp.permissions import Caller
 from pulumi_sandbox.providers.gcp.restrictions import COMPUTE
+from pulumi_sandbox.providers.machines import local_server
 from pulumi_sandbox.providers.machines.local_server import Answer, LocalServer
 from pulumi_sandbox.providers.machines.metadata import (
     ROOT,
@@ -349,8 +349,7 @@ class ComputeServer:
         self._server.close()
 
 
-def answer_http(api: ComputeApi, project: str, handler: BaseHTTPRequestHandler) -> Answer:
-    body = handler.rfile.read(int(handler.headers.get("Content-Length") or 0))
+def answer_http(api: ComputeApi, project: str, handler: local_server.Request) -> Answer:
     url = urlsplit(handler.path)
     query = parse_qs(url.query)
     if url.path in ("", "/"):
@@ -363,7 +362,7 @@ def answer_http(api: ComputeApi, project: str, handler: BaseHTTPRequestHandler) 
         if not is_token(token):
             raise errors.unauthenticated()
         try:
-            document = json.loads(body or b"{}")
+            document = json.loads(handler.content or b"{}")
         except ValueError:
             raise errors.GoogleError(400, "parseError", "Invalid JSON payload received.") from None
         charged = handler.headers.get("X-Goog-User-Project", "")

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import re
+from collections.abc import Callable, Collection, Mapping
 from uuid import uuid4
 
 from pulumi_sandbox.providers.gcp import types
@@ -13,6 +14,8 @@ from pulumi_sandbox.providers.gcp.outputs.machine import Located, group, templat
 from pulumi_sandbox.providers.gcp.site import Site, Values
 from pulumi_sandbox.providers.inputs import table, text_of
 from pulumi_sandbox.providers.resource import Resource
+from pulumi_sandbox.providers.sdk.reader import snake
+from pulumi_sandbox.providers.sdk.replace import PLACEHOLDER
 
 _MEMBER = "{role}/{member}"
 # The id that Pulumi shows and `pulumi import` accepts. A placeholder is an input, or one of `_placeholders`.
@@ -95,24 +98,60 @@ def repository_path(given: str, inputs: Values, site: Site) -> str:
 # An id of a bucket and a name (terraform-provider-google e03b7622, google/services/storage/
 # resource_storage_bucket_object.go, objectGetID).
 _OBJECT = "gcp:storage/bucketObject:BucketObject"
-# Types whose id begins with that of another resource: the input that names it, and the collection (terraform-provider-
-# google e03b7622, google/services/kms/resource_kms_crypto_key.go).
-_INSIDE = {"gcp:kms/cryptoKey:CryptoKey": ("keyRing", "cryptoKeys")}
+# IAM resources have the id of their resource, then the role and the member (terraform-provider-google e03b7622,
+# google/tpgiamresource/resource_iam_member.go and resource_iam_binding.go, SetId).
+_IAM = {"IamMember": ("role", "member"), "IAMMember": ("role", "member"), "IamBinding": ("role",),
+        "IAMBinding": ("role",), "IamPolicy": (), "IAMPolicy": ()}  # fmt: skip
 
 
-def plain_identity(res: Resource, site: Site) -> str:
-    """Return the id of a type without a row: a path whose collection is the plural of the type's name."""
-    if parent := text_of(res.inputs, _INSIDE.get(res.token, ("", ""))[0]):
-        return f"{parent}/{_INSIDE[res.token][1]}/{text_of(res.inputs, 'name')}"
+def plain_identity(res: Resource, site: Site, form: str, inputs: Collection[str]) -> str:
+    """Return the id of a type without a row: the documented import id, or a path with the plural of the type's name.
+
+    `inputs` has the names of all inputs of the type.
+    """
     if res.token == _OBJECT:
         return f"{text_of(res.inputs, 'bucket')}-{text_of(res.inputs, 'name')}"
-    project, _, _ = site.place(res.inputs)
+    project, region, zone = site.place(res.inputs)
     kind = res.token.rsplit(":", 1)[-1]
     singular = kind[0].lower() + kind[1:]
-    place = text_of(res.inputs, "location") or text_of(res.inputs, "region") or text_of(res.inputs, "zone")
-    middle = f"/locations/{place}" if place else ""
-    name = text_of(res.inputs, "name") or text_of(res.inputs, f"{singular}Id") or f"{res.name}-{res.suffix()}"
-    return f"projects/{project}{middle}/{singular}{'es' if kind.endswith('s') else 's'}/{last(name)}"
+    given = {snake(name): value for name, value in res.inputs.items() if isinstance(value, str) and value}
+    name = given.get("name") or given.get(f"{snake(kind)}_id") or f"{res.name}-{res.suffix()}"
+    place = {"project": project, "region": region, "zone": zone, "location": region, "name": name}
+    declared = {snake(each) for each in inputs}
+    for field in set(PLACEHOLDER.findall(form)) - declared:  # Example: `zone` is the input managedZone of a RecordSet.
+        if len(similar := [value for each, value in given.items() if each.endswith(f"_{field}")]) == 1:
+            place[field] = similar[0]
+    if documented := _filled(form, place | given):
+        suffix = next((keys for ending, keys in _IAM.items() if kind.endswith(ending)), ())
+        return "/".join([documented, *(text_of(res.inputs, key) for key in suffix)])
+    location = given.get("location") or given.get("region") or given.get("zone")
+    middle = f"/locations/{location}" if location else ""
+    plural = re.sub("(?<![aeiou])y$", "ie", singular) + ("es" if kind.endswith("s") else "s")
+    return f"projects/{project}{middle}/{plural}/{last(name)}"
+
+
+def _filled(form: str, values: Mapping[str, str]) -> str:
+    """Return an import id. It is empty if a value is missing, or if the id is not a path."""
+    found = PLACEHOLDER.findall(form)
+    if not found or not all(values.get(name) for name in found):
+        return ""
+    # Only the first value may be a path, such as that of the key ring of a key.
+    path = PLACEHOLDER.sub(lambda field: values[field[1]] if field.start() == 0 else last(values[field[1]]), form)
+    return path if path.startswith(("projects/", "folders/", "organizations/")) else ""
+
+
+def imported(import_id: str, form: str, site: Site) -> tuple[str, dict[str, str]] | None:
+    """Return the path of an import id, which may be a bare name, and the values in it.
+
+    A program that takes its place from the provider's configuration does not repeat it, so the values lack this place.
+    """
+    *_, name = PLACEHOLDER.findall(form) or [""]
+    project, region, zone = site.place({})
+    place = {"project": project, "region": region, "zone": zone, "location": region}
+    path = _filled(form, place | {name: import_id}) if "/" not in import_id else relative(import_id)
+    match = re.fullmatch(PLACEHOLDER.sub(r"(?P<\1>[^/]+)", form), path) if form else None
+    fields = match.groupdict() if match else {}
+    return (path, {key: value for key, value in fields.items() if value != place.get(key)}) if match else None
 
 
 def plain(res: Resource, site: Site) -> Values:
