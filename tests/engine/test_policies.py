@@ -88,5 +88,5 @@ def test_the_shipped_stacks_break_no_mandatory_rule(stack: str, tmp_path: Path, 
     _, found, asked = logged(runner, "preview", "--stack", stack, "--policy-pack", PACK, "--suppress-outputs")
     assert [each for each in found if each.level == "mandatory"] == []
     assert {each.policy for each in found} <= {"runner-fresh"}, "the day decides on that one"
-    assert asked == "ran gpu-ci 0.1.0 (13 rules)"
+    assert asked == "ran gpu-ci 0.1.0 (14 rules)"
     runner.close()
