@@ -41,9 +41,15 @@ PAYLOADS = {
 }
 
 # What the changelog announces beyond that: new and removed resources, and what differs in registrations.
-ADDED: tuple[str, ...] = ()
+ADDED: tuple[str, ...] = ("gpu-tests-project", "gpu-tests-project-role")
 REMOVED: tuple[str, ...] = ()
-ANNOUNCED: tuple[str, ...] = ()
+ANNOUNCED: tuple[str, ...] = (
+    "gpu-tests-ended-trigger dependencies",
+    "gpu-tests-machines object condition",
+    "gpu-tests-machines-role object permissions",
+    "gpu-tests-reader object condition",
+    "gpu-tests-reaper-trigger dependencies",
+)
 
 
 def without_payloads(value: Any) -> Any:

@@ -7,6 +7,7 @@ each machine registers its runner with `runnerApp`.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
@@ -233,6 +234,19 @@ def incompatible(choices: list[PoolSpec], site: Any, github: Any) -> list[Proble
         for field, (text, expected, hint, rule) in refused.items() if "github" not in spec.known_wiring else ():
             got = shape(spec.choices[field])
             problems.append(Problem(f"{spec.path}.{field}", text, got, expected, hint, rule))
+    return problems
+
+
+def names_of_others(specs: Sequence[PoolSpec | PipelineSpec], stack: str) -> list[Problem]:
+    """Report entries whose machines or images another entry's builds could change, because of how their names start."""
+    own = {spec.path: spec.component.own_names(spec.name, stack) for spec in specs}
+    problems = []
+    for spec, other in itertools.permutations(specs, 2):
+        names = [f"{other.name}-", *itertools.chain(*own[other.path].values())]
+        if any(name.startswith(start) for starts in own[spec.path].values() for start in starts for name in names):
+            text = f"starts as the names that the builds of {spec.name} may change"
+            hint = "give it a name that starts differently"
+            problems.append(Problem(other.path, text, repr(other.name), hint=hint, rule="name-of-other-builds"))
     return problems
 
 

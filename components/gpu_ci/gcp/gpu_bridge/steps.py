@@ -46,7 +46,7 @@ READ: Mapping[str, tuple[str, ...]] = {
     # gcloud lists the objects of a pattern such as gs://BUCKET/program/*.
     "storage.objects.list": ("storage.objects.list",),
 }
-"""Permissions of builds on all objects of the bridge's bucket."""
+"""Permissions of builds on the objects READABLE."""
 
 # To replace an existing object also requires the permission to delete it
 # (cloud.google.com/storage/docs/access-control/iam-json).
@@ -58,20 +58,24 @@ CHANGE: Mapping[str, tuple[str, ...]] = {
 
 # Programs of release 0.1.0 write slots/. Builds may use them until the bucket is deleted.
 CHANGED = ("sources/", "slots/", "builds/")
+READABLE = (SETTINGS_OBJECT, "program/", "slots/", "builds/")
+"""The objects that builds read."""
 WRITTEN_BY_MACHINES, READ_BY_MACHINES = ("builds/",), ("sources/", "builds/")
 """protocol.py lists the objects. A machine also reads its request, which is below builds/."""
 EXPIRING = ("builds/", "sources/", "slots/")
 """The objects that the bucket deletes after a day."""
 
 
-def below(bucket: str, *prefixes: str) -> str:
-    """Return the condition of a grant that is valid for objects with these prefixes only.
+def below(bucket: str, *prefixes: str, lists: str = "") -> str:
+    """Return the condition of a grant that is valid for objects with these prefixes, and for lists of one prefix, only.
 
-    Source: cloud.google.com/iam/docs/conditions-resource-attributes, "Resource name", for Cloud Storage.
+    Source: cloud.google.com/iam/docs/conditions-resource-attributes, "Resource name", for Cloud Storage. The resource
+    of a list is the bucket (conditions-attribute-reference, "objectListPrefix").
     """
-    return " || ".join(
-        f'resource.name.startsWith("projects/_/buckets/{bucket}/objects/{prefix}")' for prefix in prefixes
-    )
+    terms = [f'resource.name.startsWith("projects/_/buckets/{bucket}/objects/{prefix}")' for prefix in prefixes]
+    if lists:
+        terms.append(f'api.getAttribute("storage.googleapis.com/objectListPrefix", "").startsWith("{lists}")')
+    return " || ".join(terms)
 
 
 def folder() -> str:
@@ -137,7 +141,13 @@ def example(bucket: str, account: str, topic: str, command_sec: int, build_sec: 
         "timeout": f"{build_sec}s",
         "options": {"logging": "CLOUD_LOGGING_ONLY", "pubsubTopic": topic},
     }
-    return yaml.dump(build, Dumper=_Dumper, sort_keys=False, width=1000)
+    return _TRUST + yaml.dump(build, Dumper=_Dumper, sort_keys=False, width=1000)
+
+
+_TRUST = """\
+# Builds with this service account can read and change each other's results. Use one pool for each level of trust, such
+# as one for pull requests and one for releases.
+"""
 
 
 class _Dumper(yaml.SafeDumper):
