@@ -27,7 +27,7 @@ def build(settings: Settings, region: str) -> dict[str, Any]:
 def _identity(settings: Settings, purpose: Purpose, through: aws.Provider, **wiring: Any) -> GithubIdentity:
     github = settings.github
     jobs = github.deploy if purpose == "deploy" else github.preview
-    statement = {"Effect": "Allow", "Action": ACTIONS[purpose], "Resource": "*"}
+    policy = {"Version": "2012-10-17", "Statement": aws_permissions.statements(ACTIONS[purpose])}
     return GithubIdentity(
         f"aws-{purpose}",
         GithubIdentityArgs(
@@ -36,7 +36,7 @@ def _identity(settings: Settings, purpose: Purpose, through: aws.Provider, **wir
             repository_id=github.repository_id,
             allow_organization=github.allow_organization,
             **jobs.model_dump(exclude={"pool_id"}),
-            policies={"stack": json.dumps({"Version": "2012-10-17", "Statement": [statement]})},
+            policies={"stack": json.dumps(policy)},
             **wiring,
         ),
         pulumi.ResourceOptions(provider=through),

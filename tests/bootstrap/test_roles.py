@@ -84,12 +84,13 @@ SCHEMAS = {
     for token, target in types.TARGETS.items()
     if token in aws_permissions.RESOURCES and token != types.GROUP_TAG
 }
-# Actions in the schemas that no operation of this package needs: a role has no permissions boundary, node groups have
-# no SSH key, the service-linked roles exist (gpu-ci doctor), and image pipelines have no document in S3, no key for
-# their components, no launch template, no topic, no workflow, no container recipe and no scan.
+# Actions in the schemas that no operation of this package needs: a role has no permissions boundary and no policy of
+# its own, node groups have no SSH key, the service-linked roles exist (gpu-ci doctor), and image pipelines have no
+# document in S3, no key for their components, no launch template, no topic, no workflow, no container recipe and no
+# scan.
 NOT_NEEDED = {
     "ec2:DeleteTags", "ec2:DescribeInstances", "ec2:DescribeKeyPairs", "iam:CreateServiceLinkedRole",
-    "iam:DeleteRolePermissionsBoundary", "iam:PutRolePermissionsBoundary",
+    "iam:DeleteRolePermissionsBoundary", "iam:PutRolePermissionsBoundary", "iam:PutRolePolicy",
     "iam:UpdateRole", "ec2:UpdateSecurityGroupRuleDescriptionsEgress", "ec2:UpdateSecurityGroupRuleDescriptionsIngress",
     "autoscaling:DescribeAutoScalingGroups", "ecr:BatchGetRepositoryScanningConfiguration",
     "imagebuilder:GetContainerRecipe", "imagebuilder:GetImage", "imagebuilder:GetWorkflow",
@@ -101,10 +102,10 @@ NOT_NEEDED = {
 
 def test_every_type_on_aws_has_its_actions() -> None:
     own = {"aws:iam/openIdConnectProvider:OpenIdConnectProvider"}
-    # The examples have no EFA, no image of the user's own in a pool, and no image from ECR in a pipeline.
-    options = ("placementGroup:", "securityGroupIngressRule:", "ec2/tag:", "rolePolicy:")
+    # The examples have no EFA, and no image of the user's own in a pool.
+    options = ("placementGroup:", "securityGroupIngressRule:", "ec2/tag:")
     more = {token for token in aws_permissions.RESOURCES if any(each in token for each in options)}
-    assert len(more) == 4
+    assert len(more) == 3
     assert made("aws") - own == aws_permissions.RESOURCES.keys() - more
 
 
@@ -141,14 +142,25 @@ def test_the_deployer_changes_the_policy_of_signing_keys_only() -> None:
     assert not [row for row in bootstrapped() if "signing" in row.name]
 
 
-def bootstrapped(**changes: Any) -> list[Row]:
-    """The resources of the bootstrap program."""
+def statements_of(purpose: str) -> str:
+    """The policy of a role on AWS."""
+    region = "us-east-1"
+    rows = deploy(lambda: amazon.build(settings(aws={"region": region}), region), computed=COMPUTED).rows
+    [policy] = [row.inputs["policy"] for row in rows if row.name == f"aws-{purpose}-policy-stack"]
+    return str(policy)
+
+
+def settings(**changes: Any) -> Settings:
     jobs = {"deploy": {"environment": "prod"}, "preview": {"environment": "preview"}}
     github = {"ownerId": "9919", "repositoryId": "1296269", **jobs}
-    settings = Settings(project="acme-ci", location="us-central1", github=github, **changes)
+    return Settings(project="acme-ci", location="us-central1", github=github, **changes)
+
+
+def bootstrapped(**changes: Any) -> list[Row]:
+    """The resources of the bootstrap program."""
     computed = {
         **COMPUTED,
         "gcp:serviceaccount/account:Account": {"email": "gh-deploy-stack@acme-ci.iam.gserviceaccount.com"},
         "gcp:projects/iAMCustomRole:IAMCustomRole": {"name": "projects/acme-ci/roles/gpu_ci_signing_keys"},
     }
-    return deploy(lambda: google.build(settings), computed=computed).rows
+    return deploy(lambda: google.build(settings(**changes)), computed=computed).rows

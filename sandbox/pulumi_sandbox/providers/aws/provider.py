@@ -81,7 +81,7 @@ class Aws(Cloud):
             res.log(f"{res.token}: its actions are not known, so {self.caller.role} may change it", "info")
         doing = {"create": "creating", "update": "updating", "delete": "deleting"}[operation]
         kind, name = res.token.rpartition(":")[2], res.id or self._name(res) or res.name
-        for denial in self.caller.operation(res.token, operation):
+        for denial in self.caller.operation(res.token, operation, res.inputs, name):
             yield f"{doing} {kind} ({name}): {denial.with_hint()}"
 
     @property
@@ -152,7 +152,7 @@ class Aws(Cloud):
         yield from references.delete_blockers(self.context.world, res.token, res.id)
 
     def observed(self, record: Record) -> Record:
-        for denial in self.caller.operation(record.type, "read"):
+        for denial in self.caller.operation(record.type, "read", record.inputs, record.id):
             raise Refused(f"reading {record.type.rpartition(':')[2]} ({record.id}): {denial.with_hint()}")
         return super().observed(record)
 
