@@ -30,6 +30,14 @@ class Jobs(Args):
     )
 
 
+class Preview(Jobs):
+    """The jobs that preview. They read the state and decrypt its secrets, so no job of another ref is trusted."""
+
+    ref: str | None = Field(
+        default="refs/heads/main", description="the git ref of the jobs, such as refs/heads/main, which is the default"
+    )
+
+
 class Github(Args):
     """The repository on GitHub whose jobs get the identities."""
 
@@ -37,7 +45,7 @@ class Github(Args):
     repository_id: NumericId | None = Field(default=None, description="the numeric id of the repository")
     allow_organization: StrictBool = Field(default=False, description="whether to trust every repository of the owner")
     deploy: Jobs = Field(description="the jobs that deploy")
-    preview: Jobs = Field(description="the jobs that preview")
+    preview: Preview = Field(description="the jobs that preview")
 
 
 class Aws(Args):

@@ -243,9 +243,15 @@ def of_type(token: str) -> list[str]:
     return _sorted(permissions for name, permissions in RESOURCES[token].items() if name not in never)
 
 
+READ_OBJECT = "storage.objects.get"
+"""The permission that the account that previews has for OBJECTS only."""
+OBJECTS = ("bridge.json", "configuration.json", "program")
+"""How the names of the objects start that stacks create in their buckets. Others are states, and data of builds."""
+
+
 def reader() -> list[str]:
     """Return the permissions of the account that previews: those of reads. It cannot read the value of a secret."""
-    return _sorted(operations[READ] for operations in RESOURCES.values())
+    return [each for each in _sorted(operations[READ] for operations in RESOURCES.values()) if each != READ_OBJECT]
 
 
 def add_to_role(role: str, project: str, permissions: Iterable[str]) -> str:

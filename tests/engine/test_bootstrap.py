@@ -99,7 +99,7 @@ def test_bootstrap_comes_up_changes_nothing_again_and_leaves_only_its_key(bootst
     runner = SandboxRunner(project=bootstrapped / "project" / "bootstrap", folder=tmp_path / "sandbox")
     try:
         preview = runner.run("preview", "--stack", "staging")
-        assert "+ 46 to create" in preview.output
+        assert "+ 48 to create" in preview.output
         assert runner.world() == []
         runner.run(*UP)
         runner.run(*UP, "--expect-no-changes")
@@ -139,6 +139,11 @@ def test_all_of_staging_is_changed_and_destroyed_with_the_deployers_identities_a
         assert google_permissions.RESOURCES.keys() - created == set()
         assert runner.json("stack", "output", "--stack", "staging", "--json")["pools"]["l4"]["verdict"] == "pass"
         runner.run(*UP, "--refresh", "--expect-no-changes", **identities)
+        readers = {name: each.replace("deploy", "preview", 1) for name, each in identities.items()}
+        [readers["PULUMI_SANDBOX_AWS_ROLE"]] = [
+            row["id"] for row in runner.world() if row["name"] == "aws-preview-role"
+        ]
+        runner.run("refresh", "--stack", "staging", "--preview-only", "--expect-no-changes", **readers)
         # A larger range and no logs are changes by two methods of the API.
         write_staging(runner.project, ipRange="10.10.0.0/19")
         _, done = runner.steps(*UP, **identities)
