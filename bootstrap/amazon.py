@@ -32,7 +32,7 @@ def _identity(
     settings: Settings, on_aws: Aws, name: str, purpose: Purpose, jobs: Jobs, provider_arn: Any, through: aws.Provider
 ) -> GithubIdentity:
     github = settings.github
-    statement = {"Effect": "Allow", "Action": ACTIONS[purpose], "Resource": "*"}
+    policy = {"Version": "2012-10-17", "Statement": aws_permissions.statements(ACTIONS[purpose])}
     immutable = {"subject_claim": "immutable", "repository": github.repository}
     return GithubIdentity(
         name,
@@ -44,7 +44,7 @@ def _identity(
             provider_arn=provider_arn,
             **(immutable if on_aws.subject_claim == "immutable" else {}),
             **jobs.model_dump(exclude={"pool_id"}),
-            policies={"stack": json.dumps({"Version": "2012-10-17", "Statement": [statement]})},
+            policies={"stack": json.dumps(policy)},
         ),
         pulumi.ResourceOptions(provider=through),
     )

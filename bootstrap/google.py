@@ -139,7 +139,29 @@ def _identity(
     member = pulumi.Output.concat("serviceAccount:", identity.service_account_email)
     gcp.storage.BucketIAMMember(f"{name}-state", bucket=bucket.name, role=STATE_ROLES[purpose], member=member)
     gcp.kms.CryptoKeyIAMMember(f"{name}-key", crypto_key_id=key.id, role=KEY_ROLES[purpose], member=member)
+    if purpose == "preview":
+        _grant_objects(settings, member, opts)
     return identity
+
+
+def _grant_objects(settings: Settings, member: pulumi.Output[str], opts: pulumi.ResourceOptions) -> None:
+    """Let the identity that previews read the objects of stacks, in each bucket of the project, and no others."""
+    role = gcp.projects.IAMCustomRole(
+        "preview-objects-role",
+        project=settings.project,
+        role_id="gpu_ci_preview_objects",
+        title="gpu-ci preview of objects",
+        permissions=[google_permissions.READ_OBJECT],
+        opts=opts,
+    )
+    [expression] = google_permissions.names_start_with({"objects": google_permissions.OBJECTS})
+    gcp.projects.IAMMember(
+        "preview-objects",
+        project=settings.project,
+        role=role.name,
+        member=member,
+        condition={"title": "objects of stacks", "expression": expression},
+    )
 
 
 def _grant_signing_keys(

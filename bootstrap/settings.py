@@ -32,6 +32,14 @@ class Jobs(Args):
     )
 
 
+class Preview(Jobs):
+    """The jobs that preview. They read the state and decrypt its secrets, so no job of another ref is trusted."""
+
+    ref: str | None = Field(
+        default="refs/heads/main", description="the git ref of the jobs, such as refs/heads/main, which is the default"
+    )
+
+
 def _environments_once(jobs: list[Jobs]) -> list[Jobs]:
     each_once([each.environment or "" for each in jobs])
     return jobs
@@ -51,7 +59,7 @@ class Github(Args):
         BeforeValidator(lambda value: [value] if isinstance(value, dict) else value),
         AfterValidator(_environments_once),
     ] = Field(min_length=1, max_length=8, description="the jobs that deploy, one entry for each environment")
-    preview: Jobs = Field(description="the jobs that preview")
+    preview: Preview = Field(description="the jobs that preview")
 
     def identities(self) -> Iterator[tuple[str, Purpose, Jobs]]:
         """Yield the name, the purpose and the jobs of each identity."""

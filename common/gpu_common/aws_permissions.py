@@ -11,7 +11,9 @@ The table was not tested with a real account.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping
+from typing import Any
 
 Operations = Mapping[str, tuple[str, ...]]
 
@@ -117,18 +119,12 @@ RESOURCES: Mapping[str, Operations] = {
         ),
         delete=("iam:DeleteInstanceProfile", "iam:RemoveRoleFromInstanceProfile"),
     ),
-    "aws:iam/rolePolicy:RolePolicy": _operations(
-        ("iam:GetRolePolicy",),
-        create=("iam:PutRolePolicy",),
-        update=("iam:PutRolePolicy",),
-        delete=("iam:DeleteRolePolicy",),
-    ),
     "aws:iam/role:Role": _operations(
         ("iam:GetRole", "iam:GetRolePolicy", "iam:ListAttachedRolePolicies", "iam:ListRolePolicies"),
         create=("iam:CreateRole", "iam:TagRole"),
         update=("iam:TagRole", "iam:UntagRole", "iam:UpdateAssumeRolePolicy", "iam:UpdateRoleDescription"),
-        # The provider removes the role from instance profiles (role.go).
-        delete=("iam:DeleteRole", "iam:ListInstanceProfilesForRole"),
+        # The provider removes the role from instance profiles (role.go). Roles of release 0.1.0 may have a policy.
+        delete=("iam:DeleteRole", "iam:DeleteRolePolicy", "iam:ListInstanceProfilesForRole"),
     ),
     "aws:iam/rolePolicyAttachment:RolePolicyAttachment": _operations(
         ("iam:ListAttachedRolePolicies",), create=("iam:AttachRolePolicy",), delete=("iam:DetachRolePolicy",)
@@ -176,6 +172,46 @@ LOOKUPS: Mapping[str, tuple[str, ...]] = {
 def deployer() -> list[str]:
     """Return the actions of the role that deploys: those of every operation, call and lookup."""
     return _sorted([*map(of_type, RESOURCES), *CALLS.values(), *LOOKUPS.values()])
+
+
+ROLES = ("*-nodes-role-*", "*-build-role-*", "*-cleaner-role-*")
+"""The names of the roles that stacks create: of nodes, and of machines and lifecycle policies of image pipelines."""
+INSTANCE_PROFILES = ("*-build-*",)
+ATTACHED = (
+    "AmazonEC2ContainerRegistryPullOnly",
+    "AmazonEKSWorkerNodePolicy",
+    "AmazonEKS_CNI_Policy",
+    "AmazonSSMManagedInstanceCore",
+    "EC2InstanceProfileForImageBuilder",
+    "service-role/EC2ImageBuilderLifecycleExecutionPolicy",
+)
+"""The managed policies of these roles, by their paths."""
+_READ = re.compile(r"iam:(Get|List)")
+
+
+def statements(actions: Iterable[str]) -> list[dict[str, Any]]:
+    """Return the statements of a policy that allows actions, and changes of IAM only for the stacks' own roles.
+
+    Otherwise, a deployer could give itself each permission. It may not write a policy. The condition key is of the
+    service authorization reference, "Actions, resources, and condition keys for AWS Identity and Access Management".
+    """
+    groups: dict[str, list[str]] = {"all": [], "roles": [], "attached": [], "profiles": []}
+    for action in actions:
+        if not action.startswith("iam:") or _READ.match(action):
+            groups["all"].append(action)
+        elif "InstanceProfile" in action:
+            groups["profiles"].append(action)
+        else:
+            groups["attached" if action.endswith("tachRolePolicy") else "roles"].append(action)
+    roles = [f"arn:*:iam::*:role/{name}" for name in ROLES]
+    policies = [f"arn:*:iam::aws:policy/{path}" for path in ATTACHED]
+    limits: dict[str, dict[str, Any]] = {
+        "all": {"Resource": "*"},
+        "roles": {"Resource": roles},
+        "attached": {"Resource": roles, "Condition": {"ArnLike": {"iam:PolicyARN": policies}}},
+        "profiles": {"Resource": [f"arn:*:iam::*:instance-profile/{name}" for name in INSTANCE_PROFILES]},
+    }
+    return [{"Effect": "Allow", "Action": found, **limits[name]} for name, found in groups.items() if found]
 
 
 def of_type(token: str) -> list[str]:

@@ -12,7 +12,8 @@ No real project has confirmed the table.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+import re
+from collections.abc import Iterable, Mapping, Sequence
 
 Operations = Mapping[str, tuple[str, ...]]
 
@@ -46,16 +47,24 @@ def _policy(prefix: str) -> Operations:
 
 
 _ACT_AS = "iam.serviceAccounts.actAs"
-# A group starts its machines as the Google APIs service agent, but a caller who creates or changes a group must be able
-# to create such machines.
-_MACHINES = (
+# cloud.google.com/compute/docs/instances/create-start-instance, "Required permissions": for a machine from a template,
+# in a subnetwork, with its own disk, labels, metadata and a service account. An image of the project, such as one of an
+# image pipeline, needs a right of its own, and Google's public images need none. The error of an insert without it is
+# "Required 'compute.images.useReadOnly' permission" (github.com/elasticluster/elasticluster/issues/462). The page does
+# not list the permission for labels of a new disk (github.com/BasedHardware/omi/issues/11226).
+INSERT = (
     "compute.disks.create",
+    "compute.disks.setLabels",
     "compute.images.useReadOnly",
     "compute.instanceTemplates.useReadOnly",
     "compute.instances.create",
+    "compute.instances.setLabels",
     "compute.instances.setMetadata",
+    "compute.instances.setServiceAccount",
     "compute.subnetworks.use",
 )
+"""The permissions in the project for `compute.instances.insert`. It also requires the right to use the account."""
+
 _GLOBAL, _REGIONAL, _ZONAL = "compute.globalOperations", "compute.regionOperations", "compute.zoneOperations"
 _GROUP = "compute.instanceGroupManagers"
 _NETWORK_POLICY = "compute.networks.updatePolicy"
@@ -85,7 +94,9 @@ RESOURCES: Mapping[str, Operations] = {
     },
     "gcp:compute/network:Network": _plain("compute.networks", operations=_GLOBAL),
     "gcp:compute/regionInstanceGroupManager:RegionInstanceGroupManager": {
-        **_plain(_GROUP, *_MACHINES, operations=_REGIONAL),
+        # A group starts its machines as the Google APIs service agent, but a caller who creates or changes a group must
+        # be able to create such machines.
+        **_plain(_GROUP, *INSERT, operations=_REGIONAL),
         DELETE: (f"{_GROUP}.delete", f"{_GROUP}.get", "compute.instanceGroups.delete", f"{_REGIONAL}.get"),
     },
     "gcp:compute/regionInstanceTemplate:RegionInstanceTemplate": {
@@ -160,22 +171,6 @@ RESOURCES: Mapping[str, Operations] = {
 NEVER_UPDATED = frozenset({"gcp:compute/network:Network", "gcp:compute/router:Router"})
 """Types that are never updated: each field that the components set replaces the resource. A test checks this list."""
 
-# cloud.google.com/compute/docs/instances/create-start-instance, "Required permissions": for a machine from a template,
-# in a subnetwork, with its own disk, labels, metadata and a service account. An image of the project, such as one of an
-# image pipeline, needs a right of its own, and Google's public images need none. The error of an insert without it is
-# "Required 'compute.images.useReadOnly' permission" (github.com/elasticluster/elasticluster/issues/462).
-INSERT = (
-    "compute.disks.create",
-    "compute.images.useReadOnly",
-    "compute.instanceTemplates.useReadOnly",
-    "compute.instances.create",
-    "compute.instances.setLabels",
-    "compute.instances.setMetadata",
-    "compute.instances.setServiceAccount",
-    "compute.subnetworks.use",
-)
-"""The permissions in the project for `compute.instances.insert`. It also requires the right to use the account."""
-
 CALLS: Mapping[str, tuple[str, ...]] = {
     "compute.instances.insert": (*INSERT, _ACT_AS),
     "compute.instances.delete": ("compute.instances.delete",),
@@ -218,15 +213,45 @@ def of_calls(calls: Mapping[str, tuple[str, ...]]) -> list[str]:
     return _sorted(calls.values())
 
 
+# What Google checks on a machine, disk or image that a caller creates or changes, and not on the project.
+_ON_OWN = re.compile(r"compute\.(disks\.|images\.(?!list$|useReadOnly$)|instances\.(?!list$))")
+
+
+def is_limited_by_name(permission: str) -> bool:
+    """Return True if a condition on names can limit the permission to the caller's own machines, disks and images."""
+    return _ON_OWN.match(permission) is not None
+
+
+def names_start_with(prefixes: Mapping[str, Sequence[str]]) -> list[str]:
+    """Return conditions of grants that hold together for resources of these collections with names that start so.
+
+    Source of the form: cloud.google.com/iam/docs/configuring-resource-based-access, "extract"; the setup script of the
+    GPU CI of github.com/ovg-project/kvcached creates machines with it. A condition has at most 12 logical operators
+    (cloud.google.com/iam/quotas).
+    """
+    terms = [
+        f'resource.name.extract("/{collection}/{{name}}").startsWith("{prefix}")'
+        for collection, starts in prefixes.items()
+        for prefix in starts
+    ]
+    return [" || ".join(terms[at : at + 12]) for at in range(0, len(terms), 12)]
+
+
 def of_type(token: str) -> list[str]:
     """Return the permissions of the operations that the stacks of this package do on a type."""
     never = {UPDATE} if token in NEVER_UPDATED else set()
     return _sorted(permissions for name, permissions in RESOURCES[token].items() if name not in never)
 
 
+READ_OBJECT = "storage.objects.get"
+"""The permission that the account that previews has for OBJECTS only."""
+OBJECTS = ("bridge.json", "configuration.json", "program")
+"""How the names of the objects start that stacks create in their buckets. Others are states, and data of builds."""
+
+
 def reader() -> list[str]:
     """Return the permissions of the account that previews: those of reads. It cannot read the value of a secret."""
-    return _sorted(operations[READ] for operations in RESOURCES.values())
+    return [each for each in _sorted(operations[READ] for operations in RESOURCES.values()) if each != READ_OBJECT]
 
 
 # The API of a permission whose first part is not the name of the API.

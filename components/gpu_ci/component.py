@@ -53,6 +53,14 @@ class Component(pulumi.ComponentResource):
         return pulumi.ResourceOptions.merge(self._options_of_children, pulumi.ResourceOptions(parent=self, **options))
 
     @classmethod
+    def own_names(cls, name: str, stack: str) -> dict[str, list[str]]:  # noqa: ARG003 - a component without such grants
+        """Return how the names of machines, disks and images start that the component's account may change.
+
+        The keys are collections of the Compute Engine API.
+        """
+        return {}
+
+    @classmethod
     def output_names(cls) -> tuple[str, ...]:
         """Return the names of the annotated outputs, in the order of the class."""
         bases = [base for base in reversed(cls.__mro__) if issubclass(base, Component)]

@@ -27,6 +27,11 @@ def fit(text: str, limit: int) -> str:
     return f"{normalized[: limit - 7].rstrip('-')}-{digest}"
 
 
+def machine_prefix(pool: str, role: str) -> str:
+    """Return the start of the names of a pool's machines with a role. Grants depend on it, so it must not change."""
+    return f"{fit(pool, 45)}-{role}-"
+
+
 def of_part(name: str, role: str) -> str:
     """Return the name of a component that is part of the component `name`. It is as long as `check` allows at most."""
     return fit(f"{name}-{role}", _LONGEST)

@@ -85,12 +85,13 @@ SCHEMAS = {
     for token, target in types.TARGETS.items()
     if token in aws_permissions.RESOURCES and token != types.GROUP_TAG
 }
-# Actions in the schemas that no operation of this package needs: a role has no permissions boundary, node groups have
-# no SSH key, the service-linked roles exist (gpu-ci doctor), and image pipelines have no document in S3, no key for
-# their components, no launch template, no topic, no workflow, no container recipe and no scan.
+# Actions in the schemas that no operation of this package needs: a role has no permissions boundary and no policy of
+# its own, node groups have no SSH key, the service-linked roles exist (gpu-ci doctor), and image pipelines have no
+# document in S3, no key for their components, no launch template, no topic, no workflow, no container recipe and no
+# scan.
 NOT_NEEDED = {
     "ec2:DeleteTags", "ec2:DescribeInstances", "ec2:DescribeKeyPairs", "iam:CreateServiceLinkedRole",
-    "iam:DeleteRolePermissionsBoundary", "iam:PutRolePermissionsBoundary",
+    "iam:DeleteRolePermissionsBoundary", "iam:PutRolePermissionsBoundary", "iam:PutRolePolicy",
     "iam:UpdateRole", "ec2:UpdateSecurityGroupRuleDescriptionsEgress", "ec2:UpdateSecurityGroupRuleDescriptionsIngress",
     "autoscaling:DescribeAutoScalingGroups", "ecr:BatchGetRepositoryScanningConfiguration",
     "imagebuilder:GetContainerRecipe", "imagebuilder:GetImage", "imagebuilder:GetWorkflow",
@@ -102,10 +103,10 @@ NOT_NEEDED = {
 
 def test_every_type_on_aws_has_its_actions() -> None:
     own = {"aws:iam/openIdConnectProvider:OpenIdConnectProvider"}
-    # The examples have no EFA, no image of the user's own in a pool, and no image from ECR in a pipeline.
-    options = ("placementGroup:", "securityGroupIngressRule:", "ec2/tag:", "rolePolicy:")
+    # The examples have no EFA, and no image of the user's own in a pool.
+    options = ("placementGroup:", "securityGroupIngressRule:", "ec2/tag:")
     more = {token for token in aws_permissions.RESOURCES if any(each in token for each in options)}
-    assert len(more) == 4
+    assert len(more) == 3
     assert made("aws") - own == aws_permissions.RESOURCES.keys() - more
 
 
@@ -153,6 +154,7 @@ def test_each_environment_has_an_identity_and_the_project_one_role_and_one_bucke
     assert [name for name in names if name.endswith("-role") and not name.startswith("api-")] == [
         "deploy-role",
         "preview-role",
+        "preview-objects-role",
     ]
     assert names.count("state") == 1
     conditions = {row.name: row.inputs["attributeCondition"] for row in rows if row.name.endswith("-provider")}
@@ -201,6 +203,12 @@ def test_the_commands_set_the_variables_of_the_workflow_and_the_subject() -> Non
     assert len(found) == 8
     immutable = settings_with(aws={"region": "us-east-1", "subjectClaim": "immutable"})
     assert set_subject("acme/kernels") not in [*commands.lines(immutable, outputs)]
+
+
+def statements_of(purpose: str) -> str:
+    """The policy of a role on AWS."""
+    [policy] = [row.inputs["policy"] for row in on_aws() if row.name == f"aws-{purpose}-policy-stack"]
+    return str(policy)
 
 
 def settings_with(**changes: Any) -> Settings:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import lzma
+import re
 import shutil
 from pathlib import Path
+from typing import Any
 
 import pytest
 from gpu_preview.compare.compare import Request, compare
@@ -30,6 +32,9 @@ FOLLOWS = {
     "gpu-tests-gate": _GATE,
     # The real provider replaces these three.
     "gpu-tests-machine-reader": ("update", ["condition.expression", "condition.title"]),
+    "gpu-tests-machines": ("replace", ["condition"]),
+    "gpu-tests-machines-role": ("update", ["permissions"]),
+    # The real provider replaces it.
     "gpu-tests-reader": ("update", ["condition"]),
     "gpu-tests-reaper-trigger": _REAPER,
     "gpu-tests-settings": ("update", ["source"]),
@@ -42,6 +47,11 @@ FOLLOWS = {
 }
 
 
+def paths(change: Any) -> list[str]:
+    """The changed properties. A role's sorted list of permissions is one property."""
+    return list(dict.fromkeys(re.sub(r"^permissions\[\d+\]$", "permissions", one.path) for one in change.properties))
+
+
 def test_nothing_changes_but_what_machines_run_and_what_follows_from_it(tmp_path: Path) -> None:
     folder = start(tmp_path / "repository")
     shutil.copy(SANDBOX_FILE, folder)
@@ -52,9 +62,9 @@ def test_nothing_changes_but_what_machines_run_and_what_follows_from_it(tmp_path
     request = Request(base="main", head="main", stacks=("staging",), states={"staging": state})
     [stack] = compare(request, Repository.find(folder), lambda _: None).stacks
     assert stack.error == ""
-    changed = {each.name: (each.operation.value, [one.path for one in each.properties]) for each in stack.changed}
+    changed = {each.name: (each.operation.value, paths(each)) for each in stack.changed}
     assert {name: changed.pop(name)[0] for name in ADDED} == dict.fromkeys(ADDED, "create")
     assert {name: changed.pop(name)[0] for name in REMOVED} == dict.fromkeys(REMOVED, "delete")
-    assert changed == FOLLOWS | {name: ("replace", paths) for name, paths in PAYLOADS.items()}
-    assert stack.counts.same == 101
+    assert changed == FOLLOWS | {name: ("replace", fields) for name, fields in PAYLOADS.items()}
+    assert stack.counts.same == 102
     assert stack.counts.moved == 0

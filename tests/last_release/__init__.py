@@ -46,7 +46,7 @@ PAYLOADS = {
 }
 
 # What the changelog announces beyond that: new and removed resources, and what differs in registrations.
-ADDED: tuple[str, ...] = ()
+ADDED: tuple[str, ...] = ("gpu-tests-project", "gpu-tests-project-role")
 REMOVED: tuple[str, ...] = ()
 ANNOUNCED: tuple[str, ...] = (
     "gpu-tests-builds object lifecycleRules[0] condition matchesPrefixes",
@@ -59,6 +59,10 @@ ANNOUNCED: tuple[str, ...] = (
     *(f"gpu-tests-{name}-trigger object build steps[{at}] name" for name in ("ended", "reaper") for at in (1, 2)),
     # uv is installed by a lock of the agent, not by a version in its configuration.
     *(f"{pool}-template object metadata gpu-agent-config" for pool in ("gpu-tests", "l4", "t4")),
+    "gpu-tests-ended-trigger dependencies",
+    "gpu-tests-machines object condition",
+    "gpu-tests-machines-role object permissions",
+    "gpu-tests-reaper-trigger dependencies",
 )
 
 

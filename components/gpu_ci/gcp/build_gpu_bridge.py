@@ -20,7 +20,7 @@ from . import identities, schedules
 from .build.rules import BuildRegion
 from .build_program import LOCK, archive
 from .gpu_bridge import steps
-from .gpu_bridge.protocol import OBJECT_SEC, REPORT_SEC
+from .gpu_bridge.protocol import OBJECT_SEC, REPORT_SEC, ROLE
 from .machine.args import GpuMachineArgs
 from .machine.rules import DEFAULT_RUN_LIMIT_SEC
 from .pool import ladder, rules
@@ -49,6 +49,11 @@ _DAY_SEC = 86_400
 def _around_sec(smoke: SmokeSettings) -> int:
     """Return the time of a machine that is not for the command."""
     return smoke.deadline_sec + _FETCH_SEC + REPORT_SEC
+
+
+def _label(name: str, stack: str) -> str:
+    """Return the value of the label gpu-ci-bridge. Several stacks may share a project, so it contains the stack."""
+    return naming.fit(f"{name}-{stack}", 50)
 
 
 def _without_id(link: Any) -> str:
@@ -164,13 +169,14 @@ class BuildGpuBridge(Component):
     """GPU machines for steps of Cloud Build builds. A step runs one command on a machine that passed a GPU check.
 
     Creates: a regional instance template, and a smoke check of that template on one machine (the gate). With `ladder`:
-    also a template and a smoke check for each other machine type and region. A bucket for
-    workspaces, output, artifacts, the program of the step and its settings; workspaces, output and artifacts are
-    deleted after a day. A service account for builds, with a custom role of the permissions that the program's API
-    calls need. A service account for machines, which may read workspaces, write output and artifacts, and write logs.
-    With `imageRepositories`, it may also read these repositories. A Pub/Sub topic for the states of builds, and a Cloud
-    Build trigger. After a failed or cancelled build, the trigger starts a build that deletes machines which no step
-    needs. With `reapSchedule`: another topic and trigger for the same build, and a Cloud Scheduler job.
+    also a template and a smoke check for each other machine type and region. A bucket for workspaces, output,
+    artifacts, the program of the step and its settings; workspaces, output and artifacts are deleted after a day. A
+    service account for builds, with custom roles of the permissions that the program's API calls need, limited to
+    machines and disks of the pool by their names. A service account for machines, which may read workspaces, write
+    output and artifacts, and write logs. With `imageRepositories`, it may also read these repositories. A Pub/Sub topic
+    for the states of builds, and a Cloud Build trigger. After a failed or cancelled build, the trigger starts a build
+    that deletes machines which no step needs. With `reapSchedule`: another topic and trigger for the same build, and a
+    Cloud Scheduler job.
     Costs: nothing while no step runs, except for the bucket and the minutes of the reaper's builds. Each step costs its
     machine from the start to the end of the step. Each new template costs one machine for the minutes of its check.
     Cloud Scheduler costs for each job above three.
@@ -251,8 +257,12 @@ class BuildGpuBridge(Component):
 
     @property
     def _label(self) -> str:
-        """The value of the label gpu-ci-bridge. Several stacks may share a project, so it contains the stack."""
-        return naming.fit(f"{self._name}-{pulumi.get_stack()}", 50)
+        return _label(self._name, pulumi.get_stack())
+
+    @classmethod
+    def own_names(cls, name: str, stack: str) -> dict[str, list[str]]:
+        own = [naming.machine_prefix(_label(name, stack), ROLE)]
+        return {"instances": own, "disks": own}
 
     def _account(self, role: str, prefix: str, description: str) -> gcp.serviceaccount.Account:
         return identities.service_account(
@@ -294,10 +304,18 @@ class BuildGpuBridge(Component):
 
     def _build_grants(self) -> list[pulumi.Resource]:
         """Grant builds the calls of the program, their log, their objects, and the use of the machines' account."""
-        builds = self._builds
+        builds, name = self._builds, self._name
         reader, writer = self._role("reader", steps.READ), self._role("writer", steps.CHANGE)
         return [
-            self._in_project("machines", self._role("machines", steps.CALLS), builds),
+            *identities.on_own_machines(
+                name,
+                (f"{name}-machines-role", f"gpu-ci-bridge-{name}-machines", f"GPU builds {name}: machines"),
+                steps.CALLS,
+                self.own_names(name, pulumi.get_stack()),
+                builds,
+                self._args.project,
+                self.child,
+            ),
             self._in_project("log-writer", "roles/logging.logWriter", builds),
             gcp.serviceaccount.IAMMember(
                 f"{self._name}-machine-account-user",
@@ -306,7 +324,7 @@ class BuildGpuBridge(Component):
                 member=identities.member(builds),
                 opts=self.child(),
             ),
-            self._on_objects("reader", reader, builds, *steps.READABLE),
+            self._on_objects("reader", reader, builds, *steps.READABLE, lists="program/"),
             self._on_objects("writer", writer, builds, *steps.CHANGED),
         ]
 
@@ -316,19 +334,24 @@ class BuildGpuBridge(Component):
         return identities.in_project(f"{self._name}-{role}", granted, account, self._args.project, self.child())
 
     def _on_objects(
-        self, role: str, granted: pulumi.Input[str], account: gcp.serviceaccount.Account, *prefixes: str
+        self,
+        role: str,
+        granted: pulumi.Input[str],
+        account: gcp.serviceaccount.Account,
+        *prefixes: str,
+        lists: str = "",
     ) -> gcp.storage.BucketIAMMember:
-        """Grant a role on all objects, or on those with these prefixes."""
+        """Grant a role on the objects with these prefixes, and for lists of objects with the prefix `lists`."""
         condition: Any = {
             "title": f"objects of {' and '.join(each.rstrip('/') for each in prefixes)}",
-            "expression": self._objects.name.apply(lambda name: steps.below(name, *prefixes)),
+            "expression": self._objects.name.apply(lambda name: steps.below(name, *prefixes, lists=lists)),
         }
         return gcp.storage.BucketIAMMember(
             f"{self._name}-{role}",
             bucket=self._objects.name,
             role=granted,
             member=identities.member(account),
-            condition=condition if prefixes else None,
+            condition=condition,
             opts=self.child(),
         )
 

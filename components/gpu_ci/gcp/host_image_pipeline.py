@@ -204,8 +204,9 @@ class HostImagePipeline(ImagePipeline):
     """Builds a boot image with driver, GitHub's runner, torch and rootless Docker, and checks it on a GPU.
 
     Creates: a Cloud Build trigger on messages of a Pub/Sub topic, and the topic; with `schedule`, a Cloud Scheduler job
-    that publishes a message. A bucket with the program of the build. A service account for builds, with a custom role
-    of the permissions that the program's API calls need. Instance templates of the builder machine and of the check
+    that publishes a message. A bucket with the program of the build. A service account for builds, with custom roles
+    of the permissions that the program's API calls need, limited to machines, disks and images of the pipeline by their
+    names. Instance templates of the builder machine and of the check
     machine. Both machines have no service account and no public address.
     Costs: the builder machine, the check machine with its GPU, and the minutes of Cloud Build, for each build. The
     images by the GiB stored, and the bucket. Cloud Scheduler costs for each job above three.
@@ -280,19 +281,25 @@ class HostImagePipeline(ImagePipeline):
         self.service_account_email = account.email
         self.register()
 
+    @classmethod
+    def own_names(cls, name: str, stack: str) -> dict[str, list[str]]:
+        label = pipeline_label(name, stack)
+        own = [naming.machine_prefix(label, role) for role in ("build", "check")]
+        return {"instances": own, "disks": own, "images": [f"{label}-"]}
+
     def _grants(self, bucket: gcp.storage.Bucket) -> list[pulumi.Resource]:
         """Grant the account the calls of the program, its log, and its source."""
         name, project, account = self._name, self._args.project, self._account
-        role = identities.custom_role(
-            f"{name}-role",
-            f"gpu-ci-image-{name}",
-            f"builds of the host images {name}",
-            google_permissions.of_calls(CALLS),
-            project,
-            self.child(),
-        )
         return [
-            identities.in_project(f"{name}-machines", role, account, project, self.child()),
+            *identities.on_own_machines(
+                name,
+                (f"{name}-role", f"gpu-ci-image-{name}", f"builds of the host images {name}"),
+                CALLS,
+                self.own_names(name, pulumi.get_stack()),
+                account,
+                project,
+                self.child,
+            ),
             identities.in_project(f"{name}-log-writer", "roles/logging.logWriter", account, project, self.child()),
             gcp.storage.BucketIAMMember(
                 f"{name}-source-reader",

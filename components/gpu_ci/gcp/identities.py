@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Literal
+from collections.abc import Callable, Collection, Mapping, Sequence
+from typing import Any, Literal
 
 import pulumi
 import pulumi_gcp as gcp
+from gpu_common import google_permissions
 
 from .. import naming
 from ..args import Input
@@ -39,9 +40,51 @@ def in_project(
     account: gcp.serviceaccount.Account,
     project: Input[str],
     opts: pulumi.ResourceOptions,
+    condition: Any = None,
 ) -> gcp.projects.IAMMember:
     """Grant a role on the project to a service account."""
-    return gcp.projects.IAMMember(logical_name, project=project, role=role, member=member(account), opts=opts)
+    return gcp.projects.IAMMember(
+        logical_name, project=project, role=role, member=member(account), condition=condition, opts=opts
+    )
+
+
+def on_own_machines(
+    name: str,
+    role: tuple[str, str, str],
+    calls: Mapping[str, tuple[str, ...]],
+    prefixes: Mapping[str, Sequence[str]],
+    account: gcp.serviceaccount.Account,
+    project: Input[str],
+    child: Callable[[], pulumi.ResourceOptions],
+    on_all: Collection[str] = (),
+) -> list[pulumi.Resource]:
+    """Grant an account these calls, on machines, disks and images only if their names start with a prefix.
+
+    `role` has the logical name, the id and the title of the custom role for them. A second role has the permissions
+    that Google does not check on a single machine, disk or image, and the permissions `on_all`.
+    """
+    listed = google_permissions.of_calls(calls)
+    own = [each for each in listed if google_permissions.is_limited_by_name(each) and each not in on_all]
+    others = [each for each in listed if each not in own]
+    own_role = custom_role(*role, own, project, child())
+    other_role = custom_role(
+        f"{name}-project-role", f"{role[1]}-project", f"{role[2]}: project", others, project, child()
+    )
+    conditions = google_permissions.names_start_with(prefixes)
+    return [
+        in_project(f"{name}-project", other_role, account, project, child()),
+        *(
+            in_project(
+                f"{name}-machines{number or ''}",
+                own_role,
+                account,
+                project,
+                child(),
+                {"title": "own names", "expression": expression},
+            )
+            for number, expression in enumerate(conditions)
+        ),
+    ]
 
 
 def on_registry(

@@ -25,6 +25,9 @@ MACHINES: Mapping[str, tuple[str, ...]] = {
 }
 """Permissions in the project of the machines."""
 
+ON_ALL = ("compute.instances.delete", "compute.instances.get")
+"""Permissions on machines of any name: the manager also deletes the machines of a pool that the stack no longer has."""
+
 STATE: Mapping[str, tuple[str, ...]] = {
     "storage.objects.get": ("storage.objects.get",),
     # To replace an existing object, the manager also needs the permission to delete objects

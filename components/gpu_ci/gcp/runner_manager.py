@@ -110,7 +110,9 @@ class RunnerManagerArgs(ManagerChoices):
         "projects/<project>/secrets/<name>"
     )
     machine_accounts: dict[str, Input[ServiceAccountEmail]] = Field(
-        min_length=1, description="for each pool, the service account of its machines, which the manager may use"
+        min_length=1,
+        description="for each pool, by its name in the configuration, the service account of its machines, "
+        "which the manager may use",
     )
 
     standby_templates: list[Input[Template]] = Field(
@@ -124,9 +126,10 @@ class RunnerManager(Component):
     """The runner manager on Cloud Run. It starts a machine for each queued job, and deletes the machine after the job.
 
     Creates: a worker pool of `instances` processes without a network address, and its service account. A bucket with
-    the manager's state and configuration, and a custom role for that bucket only. A custom role in the project of the
-    machines, with the permissions that the manager's API calls need. Permission to use the service accounts of the
-    pools only. Permission to read the secret with the App's key only. With `alerts`: two alert policies, and the two
+    the manager's state and configuration, and a custom role for that bucket only. Custom roles in the project of the
+    machines, with the permissions that the manager's API calls need; changes are limited to machines and disks of the
+    pools by their names. Permission to use the service accounts of the pools only. Permission to read the secret with
+    the App's key only. With `alerts`: two alert policies, and the two
     log-based metrics that they read. With `metrics`: the other log-based metrics. With `standbyTemplates`: a
     StoppedMachines resource, which deletes the stopped machines when the manager is deleted.
     Costs: CPU and memory of each instance for every second, even without jobs, and the writes of the state.
@@ -190,15 +193,19 @@ class RunnerManager(Component):
     def _machine_grants(self) -> list[pulumi.Resource]:
         """Grant the manager permission to start and delete machines with the service accounts of the pools."""
         args = self._args
-        granted: list[pulumi.Resource] = [
-            identities.in_project(
-                f"{self._name}-machines",
-                self._role("machines", manager_permissions.MACHINES),
-                self._account,
-                args.project,
-                self.child(),
-            )
-        ]
+        name = self._name
+        # decision/names.py of the manager has the names of machines.
+        own = [f"{pool}-" for pool in sorted(args.machine_accounts)]
+        granted = identities.on_own_machines(
+            name,
+            (f"{name}-machines-role", f"gpu-ci-{name}-machines", f"GPU runner manager {name}: machines"),
+            manager_permissions.MACHINES,
+            {"instances": own, "disks": own},
+            self._account,
+            args.project,
+            self.child,
+            manager_permissions.ON_ALL,
+        )
         for pool, email in sorted(args.machine_accounts.items()):
             account = pulumi.Output.concat("projects/", args.project, "/serviceAccounts/", email)
             granted.append(

@@ -60,7 +60,7 @@ def load() -> Settings:
     present = _all_keys()
     problems = checks.unknown_keys(present) + _plain_secrets(present)
     values = {path: _read(path, problems) for path in checks.KEYS}
-    checked = checks.check(values, {problem.path for problem in problems})
+    checked = checks.check(values, {problem.path for problem in problems}, stack=pulumi.get_stack())
     problems += checked.problems
     if problems:
         raise SettingsError(stack_file(), problems, stack_lines(values))

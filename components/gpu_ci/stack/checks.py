@@ -36,12 +36,13 @@ class Checked:
     pipelines: list[PipelineSpec]
 
 
-def check(values: Mapping[str, Any], unread: Collection[str] = (), *, complete: bool = True) -> Checked:
+def check(values: Mapping[str, Any], unread: Collection[str] = (), *, stack: str, complete: bool = True) -> Checked:
     """Check a stack file.
 
     Args:
         values: The decoded value of each of KEYS. The value of a missing key, and of a key in `unread`, is None.
         unread: The keys whose values are secret and cannot be read. The caller reports them.
+        stack: The name of the stack, which is a part of names.
         complete: True if the file must have the project, subnetworks and registration that its pools need. False for
         the file of another program, which may set them in code.
     """
@@ -75,6 +76,7 @@ def check(values: Mapping[str, Any], unread: Collection[str] = (), *, complete: 
         problems += requirements.missing_registration(choices, site, github, unread, manager=has_manager)
     problems += requirements.missing_for_manager(choices, values, unread)
     problems += requirements.duplicate_scale_sets(choices)
+    problems += requirements.names_of_others([*choices, *pipelines], stack)
     problems += requirements.incompatible(choices, site, github)
     valid = list(pools.valid_pools(choices, problems))
     granted, found = quotas.check(

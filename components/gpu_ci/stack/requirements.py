@@ -7,6 +7,7 @@ each machine registers its runner with `runnerApp`.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
@@ -245,6 +246,19 @@ def _key_not_on_google(app: Any, machines: Sequence[str]) -> list[Problem]:
     hint = "store the key in Secret Manager, or give managerApp"
     path = f"{SITE}.github.runnerApp.privateKey"
     return [Problem(path, text, "an ARN", "projects/<project>/secrets/<name>", hint, "other-secret-store")]
+
+
+def names_of_others(specs: Sequence[PoolSpec | PipelineSpec], stack: str) -> list[Problem]:
+    """Report entries whose machines or images another entry's builds could change, because of how their names start."""
+    own = {spec.path: spec.component.own_names(spec.name, stack) for spec in specs}
+    problems = []
+    for spec, other in itertools.permutations(specs, 2):
+        names = [f"{other.name}-", *itertools.chain(*own[other.path].values())]
+        if any(name.startswith(start) for starts in own[spec.path].values() for start in starts for name in names):
+            text = f"starts as the names that the builds of {spec.name} may change"
+            hint = "give it a name that starts differently"
+            problems.append(Problem(other.path, text, repr(other.name), hint=hint, rule="name-of-other-builds"))
+    return problems
 
 
 def duplicate_scale_sets(choices: list[PoolSpec]) -> list[Problem]:

@@ -52,6 +52,8 @@ def test_a_pipeline_makes_these_resources_and_no_others() -> None:
         ("gpu-host-source", "gcp:storage/bucket:Bucket"),
         ("gpu-host-program", "gcp:storage/bucketObject:BucketObject"),
         ("gpu-host-role", "gcp:projects/iAMCustomRole:IAMCustomRole"),
+        ("gpu-host-project-role", "gcp:projects/iAMCustomRole:IAMCustomRole"),
+        ("gpu-host-project", "gcp:projects/iAMMember:IAMMember"),
         ("gpu-host-builds", "gcp:pubsub/topic:Topic"),
         ("gpu-host-builder", TEMPLATE),
         ("gpu-host-check", TEMPLATE),
@@ -72,9 +74,9 @@ def test_the_schedule_publishes_to_the_topic_of_the_trigger() -> None:
 
 def test_builds_may_make_the_calls_of_the_program_write_logs_and_read_their_source() -> None:
     deployment = build()
-    role = deployment.one(":IAMCustomRole").inputs
-    assert role["permissions"] == google_permissions.of_calls(resources.CALLS)
-    assert not [each for each in role["permissions"] if "setIamPolicy" in each or "actAs" in each]
+    permissions = [each for row in deployment.of(":IAMCustomRole") for each in row.inputs["permissions"]]
+    assert sorted(permissions) == google_permissions.of_calls(resources.CALLS)
+    assert not [each for each in permissions if "setIamPolicy" in each or "actAs" in each]
     granted = [row.inputs["role"] for row in deployment.of(":IAMMember") if row.inputs["role"].startswith("roles/")]
     assert granted == ["roles/logging.logWriter"]
     reader = deployment.one(":BucketIAMMember").inputs
@@ -84,7 +86,7 @@ def test_builds_may_make_the_calls_of_the_program_write_logs_and_read_their_sour
     trigger = deployment.one(":Trigger")
     assert trigger.inputs["serviceAccount"] == "one"
     waits_for = {urn.rpartition("::")[2] for urn in trigger.request.dependencies}
-    assert {"gpu-host-machines", "gpu-host-log-writer", "gpu-host-source-reader"} <= waits_for
+    assert {"gpu-host-machines", "gpu-host-project", "gpu-host-log-writer", "gpu-host-source-reader"} <= waits_for
 
 
 def test_the_bucket_is_private_and_is_deleted_with_its_content() -> None:

@@ -70,6 +70,7 @@ def test_it_may_use_the_accounts_of_its_pools_read_one_secret_and_nothing_more()
     custom = "projects/p/roles/manager"
     assert grants == {
         "manager-machines": (custom, MEMBER),
+        "manager-project": (custom, MEMBER),
         "manager-state-writer": (custom, MEMBER),
         "manager-l4-user": ("roles/iam.serviceAccountUser", MEMBER),
         "manager-app-key-reader": ("roles/secretmanager.secretAccessor", MEMBER),
@@ -80,7 +81,23 @@ def test_it_may_use_the_accounts_of_its_pools_read_one_secret_and_nothing_more()
     assert key["secretId"] == "projects/example-ci/secrets/manager-key"
     roles = {row.inputs["title"].rpartition(" ")[2]: row.inputs["permissions"] for row in found.of(":IAMCustomRole")}
     assert roles == {
-        "machines": google_permissions.of_calls(manager_permissions.MACHINES),
+        "machines": [
+            each
+            for each in google_permissions.of_calls(manager_permissions.MACHINES)
+            if each.startswith(("compute.disks.", "compute.instances."))
+            and each not in ("compute.instances.delete", "compute.instances.get", "compute.instances.list")
+        ],
+        "project": [
+            "compute.images.useReadOnly",
+            "compute.instanceTemplates.get",
+            "compute.instanceTemplates.useReadOnly",
+            "compute.instances.delete",
+            "compute.instances.get",
+            "compute.instances.list",
+            "compute.subnetworks.use",
+            "compute.zoneOperations.get",
+            "compute.zoneOperations.list",
+        ],
         "state": ["storage.objects.create", "storage.objects.delete", "storage.objects.get"],
     }
 

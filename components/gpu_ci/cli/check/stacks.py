@@ -40,7 +40,7 @@ def problems(file: StackFile) -> list[Problem]:
     values = {key: None if key in unread else file.value(key) for key in checks.KEYS}
     # A file that has neither of these keys belongs to a program that sets project and networks in code.
     complete = not {SITE, GITHUB}.isdisjoint(present)
-    wrong += checks.check(values, unread, complete=complete).problems
+    wrong += checks.check(values, unread, stack=file.stack, complete=complete).problems
     for demand in quotas.demands(file.pools):
         answer = solver.check(
             demand.machine, market=demand.market, zone=demand.region, boot_disk=demand.boot_disk or None

@@ -16,7 +16,7 @@ from functools import partial
 from threading import Event
 from typing import Any, TypeVar
 
-from ...naming import fit
+from ...naming import fit, machine_prefix
 from ..template_links import region_and_name_of_template
 from .compute_api import OFF, ApiError, ComputeApi
 from .stopped import delete_stopped
@@ -178,7 +178,7 @@ class GateRunner:
         own = {ROLE: spec.role, **spec.metadata}
         items = [item for item in properties.get("metadata", {}).get("items", []) if item["key"] not in own]
         return {
-            "name": f"{fit(spec.pool, 45)}-{spec.role}-{self._suffix()}",
+            "name": f"{machine_prefix(spec.pool, spec.role)}{self._suffix()}",
             "labels": {**properties.get("labels", {}), **spec.labels, GATE_LABEL: _gate_label(spec)},
             "metadata": {"items": [*items, *({"key": key, "value": own[key]} for key in own)]},
             **({"disks": _disks(properties, spec.image)} if spec.image else {}),

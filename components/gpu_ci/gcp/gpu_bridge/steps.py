@@ -58,7 +58,7 @@ CHANGE: Mapping[str, tuple[str, ...]] = {
 
 # Programs of release 0.1.0 write slots/. Builds may use them until the bucket is deleted.
 CHANGED = ("sources/", "slots/", "builds/", "requests/")
-READABLE = (SETTINGS_OBJECT, "program/", "sources/", "slots/", "builds/")
+READABLE = (SETTINGS_OBJECT, "program/", "slots/", "builds/")
 """The objects that builds read. They do not read requests, because a request contains the token of its build."""
 WRITTEN_BY_MACHINES, READ_BY_MACHINES = ("builds/",), ("sources/", "builds/", "requests/")
 """protocol.py lists the objects. Programs of release 0.1.0 write their request below builds/."""
@@ -66,14 +66,16 @@ EXPIRING = ("builds/", "sources/", "slots/", "requests/")
 """The objects that the bucket deletes after a day."""
 
 
-def below(bucket: str, *prefixes: str) -> str:
-    """Return the condition of a grant that is valid for objects with these prefixes only.
+def below(bucket: str, *prefixes: str, lists: str = "") -> str:
+    """Return the condition of a grant that is valid for objects with these prefixes, and for lists of one prefix, only.
 
-    Source: cloud.google.com/iam/docs/conditions-resource-attributes, "Resource name", for Cloud Storage.
+    Source: cloud.google.com/iam/docs/conditions-resource-attributes, "Resource name", for Cloud Storage. The resource
+    of a list is the bucket (conditions-attribute-reference, "objectListPrefix").
     """
-    return " || ".join(
-        f'resource.name.startsWith("projects/_/buckets/{bucket}/objects/{prefix}")' for prefix in prefixes
-    )
+    terms = [f'resource.name.startsWith("projects/_/buckets/{bucket}/objects/{prefix}")' for prefix in prefixes]
+    if lists:
+        terms.append(f'api.getAttribute("storage.googleapis.com/objectListPrefix", "").startsWith("{lists}")')
+    return " || ".join(terms)
 
 
 def folder() -> str:
@@ -139,7 +141,13 @@ def example(bucket: str, account: str, topic: str, command_sec: int, build_sec: 
         "timeout": f"{build_sec}s",
         "options": {"logging": "CLOUD_LOGGING_ONLY", "pubsubTopic": topic},
     }
-    return yaml.dump(build, Dumper=_Dumper, sort_keys=False, width=1000)
+    return _TRUST + yaml.dump(build, Dumper=_Dumper, sort_keys=False, width=1000)
+
+
+_TRUST = """\
+# Builds with this service account can read and change each other's results. Use one pool for each level of trust, such
+# as one for pull requests and one for releases.
+"""
 
 
 class _Dumper(yaml.SafeDumper):

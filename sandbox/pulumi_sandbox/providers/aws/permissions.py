@@ -6,8 +6,10 @@ created, by its ARN or its name. The role may do what its policies in the emulat
 - inline policies, and customer managed policies that are attached to it
 - AdministratorAccess, with all actions
 
-A statement counts only without conditions and for the resource `*`. Other AWS managed policies permit nothing. Trust
-policies, permissions boundaries, service control policies and the access entries of clusters are not evaluated.
+A statement counts for the resource `*`, and for roles and instance profiles of IAM by their names. Of conditions, only
+ArnLike with iam:PolicyARN is known; a statement with another one does not count. Other AWS managed policies permit
+nothing. Trust policies, permissions boundaries, service control policies and the access entries of clusters are not
+evaluated.
 
 AWS's error names the action and the role. The sandbox adds a hint with the command that adds the action.
 """
@@ -16,7 +18,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from typing import Any
@@ -71,6 +73,25 @@ class Denial:
 
 
 @dataclass(frozen=True)
+class Asked:
+    """What the resources and conditions of a statement may name: a role, an instance profile, a managed policy.
+
+    An empty text is not known, and matches each pattern.
+    """
+
+    role: str = ""
+    profile: str = ""
+    policy: str = ""
+
+    def is_of(self, pattern: str, action: str) -> bool:
+        """Return True if the resource of an action matches the pattern of a statement."""
+        of_profile = "InstanceProfile" in action and not action.endswith("ForRole")
+        name, kind = (self.profile, "instance-profile") if of_profile else (self.role, "role")
+        arn = f"arn:aws:iam::0:{kind}/{name}"
+        return pattern == "*" or (action.startswith("iam:") and fnmatchcase(arn if name else pattern, pattern))
+
+
+@dataclass(frozen=True)
 class Caller:
     """The role of a run, and what it may do. An empty role is the sandbox's user, who may do everything."""
 
@@ -78,9 +99,14 @@ class Caller:
     account: str
     role: str = ""
 
-    def operation(self, token: str, operation: str) -> Iterator[Denial]:
-        """Yield the actions of an operation on a resource that the role does not allow."""
-        yield from self._denied(aws_permissions.RESOURCES.get(token, {}).get(operation, ()))
+    def operation(
+        self, token: str, operation: str, inputs: Mapping[str, Any] | None = None, name: str = ""
+    ) -> Iterator[Denial]:
+        """Yield the actions of an operation on the resource `name` that the role does not allow."""
+        given = inputs or {}
+        role = name if token == types.ROLE else text_of(given, "role") or text_of(given, "nodeRoleArn")
+        asked = Asked(role.rpartition("/")[2], name, text_of(given, "policyArn"))
+        yield from self._denied(aws_permissions.RESOURCES.get(token, {}).get(operation, ()), asked)
 
     def knows(self, token: str) -> bool:
         """Return False for a type of which no actions are known, so that every operation is permitted."""
@@ -94,21 +120,14 @@ class Caller:
         """Yield the actions of a call of an API that the role does not allow, such as eks.describe_nodegroup."""
         yield from self._denied(aws_permissions.CALLS.get(operation, ()))
 
-    def _denied(self, needed: Sequence[str]) -> Iterator[Denial]:
+    def _denied(self, needed: Sequence[str], asked: Asked | None = None) -> Iterator[Denial]:
         if not self.role or not needed:
             return
-        statements = list(self._statements())
+        statements = [each for document in self._documents() for each in _listed(document.get("Statement"))]
         for action in needed:
-            effects = {effect for effect, patterns in statements if _matches(action, patterns)}
+            effects = {str(each.get("Effect")) for each in statements if _counts(each, action, asked or Asked())}
             if effects != {"Allow"}:
                 yield Denial(action, self.role, self.account)
-
-    def _statements(self) -> Iterator[tuple[str, list[str]]]:
-        """Yield the effect and the actions of each statement that counts."""
-        for document in self._documents():
-            for statement in _listed(document.get("Statement")):
-                if "*" in _listed(statement.get("Resource")) and not statement.get("Condition"):
-                    yield str(statement.get("Effect")), [str(one) for one in _listed(statement.get("Action"))]
 
     def _documents(self) -> Iterator[dict[str, Any]]:
         role = self.world.get(types.ROLE, self.role)
@@ -127,6 +146,18 @@ class Caller:
         for record in self.world.find(kind):
             if text_of(record.inputs, "role").rpartition("/")[2] == self.role:
                 yield record
+
+
+def _counts(statement: Mapping[str, Any], action: str, asked: Asked) -> bool:
+    """Return True if a statement is about an action."""
+    conditions = statement.get("Condition") or {"ArnLike": {"iam:PolicyARN": ["*"]}}
+    policies = _listed(table(conditions.get("ArnLike")).get("iam:PolicyARN"))
+    return (
+        _matches(action, [str(each) for each in _listed(statement.get("Action"))])
+        and any(asked.is_of(str(each), action) for each in _listed(statement.get("Resource")))
+        and conditions.keys() == {"ArnLike"}
+        and any(fnmatchcase(asked.policy or str(each), str(each)) for each in policies)
+    )
 
 
 def _matches(action: str, patterns: Sequence[str]) -> bool:

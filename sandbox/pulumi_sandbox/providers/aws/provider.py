@@ -81,7 +81,7 @@ class Aws(Cloud):
             res.log(f"{res.token}: its actions are not known, so {self.caller.role} may change it", "info")
         doing = {"create": "creating", "update": "updating", "delete": "deleting"}[operation]
         kind, name = res.token.rpartition(":")[2], res.id or self._name(res) or res.name
-        for denial in self.caller.operation(res.token, operation):
+        for denial in self.caller.operation(res.token, operation, res.inputs, name):
             yield f"{doing} {kind} ({name}): {denial.with_hint()}"
 
     @property
@@ -159,7 +159,7 @@ class Aws(Cloud):
         return (import_id, inputs) if self.existing.exists(prefix + import_id) else None
 
     def observed(self, record: Record) -> Record:
-        for denial in self.caller.operation(record.type, "read"):
+        for denial in self.caller.operation(record.type, "read", record.inputs, record.id):
             raise Refused(f"reading {record.type.rpartition(':')[2]} ({record.id}): {denial.with_hint()}")
         return super().observed(record)
 

@@ -1,13 +1,14 @@
 """Refuse operations whose permissions the account of the run lacks, as IAM does.
 
 By default, the sandbox's user owns every project. The variable PULUMI_SANDBOX_GOOGLE_ACCOUNT names a service account
-instead, as impersonation would. That account has the roles that stacks granted to it on the project:
+instead, as impersonation would. That account, and every other account that calls the Compute Engine API, has the roles
+that stacks granted to it on the project, if their conditions hold (conditions.py):
 
 - a custom role of the project, with its permissions in the emulated cloud state
 - roles/owner, with all permissions
 
-For grants on a key of Cloud KMS, a custom role on this key counts too. Other predefined roles, grants on other single
-resources, and grants with a condition are not evaluated: they permit nothing.
+For grants on a key of Cloud KMS, a custom role on this key counts too, and roles/iam.serviceAccountUser on a service
+account for its use. Other predefined roles and grants on other single resources are not evaluated: they permit nothing.
 
 Google's error names the permission only. The sandbox adds a hint with the role that lacks it, and with the command that
 adds it.
@@ -17,32 +18,99 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
 
 from gpu_common import google_permissions
 
 from pulumi_sandbox.providers.gcp import types
+from pulumi_sandbox.providers.gcp.conditions import Asked, holds
 from pulumi_sandbox.providers.gcp.errors import GoogleError
-from pulumi_sandbox.providers.gcp.names import last
-from pulumi_sandbox.providers.inputs import rows
+from pulumi_sandbox.providers.gcp.names import absolute, last, relative
+from pulumi_sandbox.providers.inputs import rows, table
+from pulumi_sandbox.providers.machines.metadata import is_operator
 from pulumi_sandbox.world.store import Record, World
 
 VARIABLE = "PULUMI_SANDBOX_GOOGLE_ACCOUNT"
 _OWNER = "roles/owner"
 
-# The calls of the Compute Engine API that have permissions in the table: verb, path below the project, method.
+_ACT_AS = "iam.serviceAccounts.actAs"
+
+# The calls of the Compute Engine API: verb, path below the project, permission. An insert needs what its body needs.
+_MACHINE, _IMAGE = r"zones/[^/]+/instances/[^/]+", r"global/images/[^/]+"
 _CALLS = (
-    ("POST", r"zones/[^/]+/instances", "instances.insert"),
-    ("GET", r"zones/[^/]+/instances", "instances.list"),
-    ("GET", r"aggregated/instances", "instances.aggregatedList"),
-    ("GET", r"zones/[^/]+/instances/[^/]+", "instances.get"),
-    ("DELETE", r"zones/[^/]+/instances/[^/]+", "instances.delete"),
-    ("GET", r"zones/[^/]+/instances/[^/]+/getGuestAttributes", "instances.getGuestAttributes"),
-    ("GET", r"zones/[^/]+/instances/[^/]+/serialPort", "instances.getSerialPortOutput"),
-    ("GET", r"zones/[^/]+/operations/[^/]+", "zoneOperations.get"),
-    ("GET", r"regions/[^/]+/instanceTemplates/[^/]+", "regionInstanceTemplates.get"),
+    ("GET", r"zones/[^/]+/instances", "compute.instances.list"),
+    ("GET", r"aggregated/instances", "compute.instances.list"),
+    ("GET", _MACHINE, "compute.instances.get"),
+    ("DELETE", _MACHINE, "compute.instances.delete"),
+    ("GET", rf"{_MACHINE}/getGuestAttributes", "compute.instances.getGuestAttributes"),
+    ("GET", rf"{_MACHINE}/serialPort", "compute.instances.getSerialPortOutput"),
+    ("POST", rf"{_MACHINE}/setMetadata", "compute.instances.setMetadata"),
+    ("POST", rf"{_MACHINE}/start", "compute.instances.start"),
+    ("POST", rf"{_MACHINE}/stop", "compute.instances.stop"),
+    ("GET", r"zones/[^/]+/operations", "compute.zoneOperations.list"),
+    ("GET", r"zones/[^/]+/operations/[^/]+", "compute.zoneOperations.get"),
+    ("GET", r"global/operations/[^/]+", "compute.globalOperations.get"),
+    ("GET", r"(regions/[^/]+|global)/instanceTemplates/[^/]+", "compute.instanceTemplates.get"),
+    ("GET", r"aggregated/instanceTemplates", "compute.instanceTemplates.list"),
+    ("GET", r"global/images", "compute.images.list"),
+    ("POST", rf"{_IMAGE}/setLabels", "compute.images.setLabels"),
+    ("DELETE", _IMAGE, "compute.images.delete"),
 )
+
+_OBJECT = "gcp:storage/bucketObject:BucketObject"
+
+Needs = Iterable[tuple[str, str]]
+"""Permissions, each with the path of the resource on which Google checks it."""
+
+
+def of_machine(project: str, path: str, instance: Mapping[str, Any], template: str) -> Needs:
+    """Yield what an insert needs: instance is the body, merged with its template.
+
+    Source: cloud.google.com/compute/docs/instances/create-start-instance, "Required permissions"; for labels of disks,
+    github.com/BasedHardware/omi/issues/11226. Resources of other projects are not checked.
+    """
+    yield "compute.instances.create", path
+    for field, call in (("labels", "Labels"), ("metadata", "Metadata"), ("tags", "Tags")):
+        if instance.get(field):
+            yield f"compute.instances.set{call}", path
+    for account in instance.get("serviceAccounts") or ():
+        yield "compute.instances.setServiceAccount", path
+        yield _ACT_AS, f"projects/{project}/serviceAccounts/{account.get('email')}"
+    for number, disk in enumerate(instance.get("disks") or ()):
+        new = disk.get("initializeParams") or {}
+        # By default, the boot disk has the name of the machine (compute v1, AttachedDiskInitializeParams.diskName).
+        name = new.get("diskName") or last(path) + (f"-{number}" if number else "")
+        place = path.replace("/instances/", "/disks/").removesuffix(last(path)) + name
+        yield "compute.disks.create", place
+        if new.get("labels"):
+            yield "compute.disks.setLabels", place
+        if (image := relative(str(new.get("sourceImage") or ""))).startswith(f"projects/{project}/"):
+            yield "compute.images.useReadOnly", image
+    for interface in instance.get("networkInterfaces") or ():
+        network = absolute(str(interface.get("subnetwork") or interface.get("network") or ""), project)
+        if network.startswith(f"projects/{project}/"):
+            yield "compute.subnetworks.use", network
+            if interface.get("accessConfigs"):
+                yield "compute.subnetworks.useExternalIp", network
+    if template:
+        yield "compute.instanceTemplates.useReadOnly", absolute(template, project)
+
+
+def path_of(token: str, inputs: Mapping[str, Any]) -> str:
+    """Return the name of an object in conditions, which differs from its id; empty for other resources."""
+    return f"projects/_/buckets/{inputs.get('bucket')}/objects/{inputs.get('name')}" if token == _OBJECT else ""
+
+
+def of_image(project: str, body: Mapping[str, Any]) -> Needs:
+    """Yield what an image of a disk needs (cloud.google.com/compute/docs/images/create-custom, "Required roles")."""
+    image = f"projects/{project}/global/images/{body.get('name')}"
+    yield "compute.images.create", image
+    if body.get("labels"):
+        yield "compute.images.setLabels", image
+    if disk := body.get("sourceDisk"):
+        yield "compute.disks.useReadOnly", absolute(str(disk), project)
 
 
 class PermissionDeniedError(GoogleError):
@@ -101,18 +169,31 @@ class Caller:
         yield from self._denied(needed, project, path)
 
     def call(self, account: str | None, verb: str, project: str, rest: str) -> Iterator[PermissionDeniedError]:
-        """Yield the error of a call of the Compute Engine API by the account of the run; others are not checked."""
-        if account != self.email:
-            return
-        for one, pattern, method in _CALLS:
-            if one == verb and re.fullmatch(pattern, rest):
-                yield from self._denied(
-                    google_permissions.CALLS[f"compute.{method}"], project, f"projects/{project}/{rest}"
-                )
+        """Yield the error of a call of the Compute Engine API by an account."""
+        path = f"projects/{project}/{rest}"
+        needed = [(each, path) for one, pattern, each in _CALLS if one == verb and re.fullmatch(pattern, rest)]
+        yield from self.needs(account, project, needed)
+
+    def needs(self, account: str | None, project: str, needed: Needs) -> Iterator[PermissionDeniedError]:
+        """Yield the errors of an account that lacks permissions. The sandbox's user lacks none."""
+        if account and not is_operator(account):
+            caller = replace(self, email=account)
+            for permission, path in needed:
+                if permission != _ACT_AS or not caller.may_use(path):
+                    yield from caller._denied([permission], project, path)
+
+    def may_use(self, path: str) -> bool:
+        """Return True if the account has a grant on the service account with this path."""
+        return any(
+            row.inputs.get("member") == f"serviceAccount:{self.email}"
+            and row.inputs.get("role") == "roles/iam.serviceAccountUser"
+            and last(str(row.inputs.get("serviceAccountId"))) == last(path)
+            for row in self.world.find(types.ACCOUNT_MEMBER)
+        )
 
     def granted_of(self, permissions: Sequence[str], project: str) -> list[str]:
         """Return those of the permissions that the account has in a project."""
-        granted = self._granted(project)
+        granted = self._granted(project, Asked(f"projects/{project}"))
         return [one for one in permissions if granted is None or one in granted]
 
     def _denied(
@@ -120,32 +201,32 @@ class Caller:
     ) -> Iterator[PermissionDeniedError]:
         if not self.email or not needed:
             return
-        granted = self._granted(project)
+        granted = self._granted(project, Asked(path))
         if granted is None:
             return
         for permission in needed:
             if permission not in granted:
                 yield PermissionDeniedError(permission, path, hint or self._hint(permission, project))
 
-    def _granted(self, project: str) -> set[str] | None:
-        """Return the permissions of the account in a project; None for all."""
-        if _OWNER in self._roles(project):
+    def _granted(self, project: str, asked: Asked) -> set[str] | None:
+        """Return the permissions of the account for a request in a project; None for all."""
+        grants = [row for row in self._grants(project) if _holds(row, asked)]
+        if any(row.inputs.get("role") == _OWNER for row in grants):
             return None
-        return {str(one) for row in self._custom_roles(project) for one in rows(row.inputs.get("permissions"))}
+        return {one for row in grants for one in self._permissions(row)}
 
-    def _custom_roles(self, project: str) -> list[Record]:
-        return [row for role in self._roles(project) if (row := self.world.get(types.CUSTOM_ROLE, role))]
-
-    def _roles(self, project: str) -> list[str]:
-        """Return the roles of the account in a project, without those that have a condition."""
+    def _grants(self, project: str) -> list[Record]:
+        """Return the grants to the account in a project."""
         member = f"serviceAccount:{self.email}"
         return [
-            str(row.inputs.get("role"))
+            row
             for row in self.world.find(types.PROJECT_MEMBER)
-            if row.inputs.get("member") == member
-            and row.inputs.get("project") == project
-            and not row.inputs.get("condition")
+            if row.inputs.get("member") == member and row.inputs.get("project") == project
         ]
+
+    def _permissions(self, grant: Record) -> list[str]:
+        role = self.world.get(types.CUSTOM_ROLE, str(grant.inputs.get("role")))
+        return [str(one) for one in rows(role.inputs.get("permissions"))] if role else []
 
     def _roles_on_key(self, key: str) -> list[str]:
         if not key or not self.email:
@@ -157,8 +238,18 @@ class Caller:
         ]
 
     def _hint(self, permission: str, project: str) -> str:
-        for custom in self._custom_roles(project):
-            role = custom.id
+        for grant in self._grants(project):
+            if permission in self._permissions(grant):
+                condition = table(grant.inputs.get("condition")).get("expression")
+                role = grant.inputs["role"]
+                return f"{role} has the permission, but the condition of its grant does not hold: {condition}"
+        for grant in self._grants(project):
+            role = str(grant.inputs.get("role"))
             command = google_permissions.add_to_role(last(role), project, [permission])
             return f"{role}, the role of {self.email}, lacks the permission; to add it: {command}"
         return f"{self.email} has no custom role in the project {project} (docs/start/bootstrap.md)"
+
+
+def _holds(grant: Record, asked: Asked) -> bool:
+    condition = table(grant.inputs.get("condition"))
+    return not condition or holds(str(condition.get("expression")), asked)

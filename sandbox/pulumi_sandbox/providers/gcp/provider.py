@@ -164,7 +164,8 @@ class Gcp(Cloud):
         if not self.caller.knows(res.token):
             res.log(f"{res.token}: its permissions are not known, so {self.caller.email} may change it", "info")
         named = res.token in types.TARGETS and res.token != types.SECRET_VERSION
-        path = res.id or (outputs.identity(res.token, res.inputs, site) if named else res.name)
+        path = permissions.path_of(res.token, res.inputs) or res.id
+        path = path or (outputs.identity(res.token, res.inputs, site) if named else res.name)
         doing = {"create": "creating", "update": "updating", "delete": "deleting"}[operation]
         key = str(res.inputs.get("cryptoKeyId") or "")
         for error in self.caller.operation(res.token, operation, site.place(res.inputs)[0], path, key):
@@ -390,7 +391,8 @@ class Gcp(Cloud):
     def observed(self, record: Record) -> Record:
         project = str(record.inputs.get("project") or self.context.config.get("project") or "")
         key = str(record.inputs.get("cryptoKeyId") or "")
-        for error in self.caller.operation(record.type, "read", project, record.id, key):
+        path = permissions.path_of(record.type, record.inputs) or record.id
+        for error in self.caller.operation(record.type, "read", project, path, key):
             kind = record.type.rpartition(":")[2]
             raise Refused(f"Error when reading or editing {kind} {record.id!r}: {error.with_hint()}")
         return super().observed(record)

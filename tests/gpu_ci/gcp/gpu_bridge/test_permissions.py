@@ -19,13 +19,14 @@ from gpu_ci.gcp.gpu_bridge import steps
 from gpu_ci.gcp.gpu_bridge.follow import BridgeApi
 from gpu_ci.gcp.gpu_bridge.reaper import GoogleBuilds
 from gpu_common import google_permissions
+from pulumi_sandbox.providers.gcp.conditions import Asked, holds
 from pulumi_sandbox.providers.gcp.discovery import document, methods
 from pulumi_sandbox.providers.gcp.object_storage import StorageServer
 from pulumi_sandbox.providers.machines.metadata import TOKEN
 
 from tests.gpu_ci.cli.doctor.google_apis import compare
 from tests.gpu_ci.gcp.gpu_bridge.bridge import Bridge
-from tests.gpu_ci.gcp.test_build_gpu_bridge import build, named
+from tests.gpu_ci.gcp.test_build_gpu_bridge import BUCKET, build, named
 from tests.gpu_ci.harness import Deployment
 
 # Google Cloud documentation "IAM basic and predefined roles reference" (docs.cloud.google.com/iam/docs/
@@ -37,7 +38,7 @@ ROLES = {
     "roles/storage.objectCreator": {"storage.objects.create"},
     "roles/storage.objectViewer": {"storage.objects.get", "storage.objects.list"},
 }
-BUILDS = ("machines", "log-writer", "machine-account-user", "reader", "writer", "build-events-publisher")
+BUILDS = ("machines", "project", "log-writer", "machine-account-user", "reader", "writer", "build-events-publisher")
 MACHINES = ("machine-log-writer", "machine-reader", "machine-writer")
 GET, LIST, CREATE, DELETE = (f"storage.objects.{verb}" for verb in ("get", "list", "create", "delete"))
 NEEDED = {
@@ -55,12 +56,14 @@ def deployment() -> Deployment:
 
 
 def has(deployment: Deployment, grants: tuple[str, ...], permission: str, name: str = "") -> bool:
-    """Return True if one of the grants has the permission, for an object with this name."""
+    """Return True if one of the grants has the permission, for an object with this name or a machine of the bridge."""
+    machine = f"projects/p/zones/z/{permission.split('.')[1]}/gpu-tests-stack-build-1a2b3c"
+    path = machine if permission.startswith("compute.") else f"projects/_/buckets/{BUCKET}/objects/{name}"
     for grant in grants:
         inputs = named(deployment, f"gpu-tests-{grant}")
         own = ROLES.get(inputs["role"]) or named(deployment, f"gpu-tests-{grant}-role")["permissions"]
-        prefixes = re.findall(r'/objects/([^"]+)"', inputs.get("condition", {}).get("expression", ""))
-        if permission in own and (not prefixes or name.startswith(tuple(prefixes))):
+        condition = inputs.get("condition")
+        if permission in own and (not condition or holds(condition["expression"], Asked(path))):
             return True
     return False
 

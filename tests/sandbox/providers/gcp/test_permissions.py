@@ -9,9 +9,11 @@ import pytest
 from gpu_common import google_permissions
 from gpu_common.google_permissions import CREATE, RESOURCES
 from pulumi_sandbox.providers.gcp import permissions, types
+from pulumi_sandbox.providers.machines.metadata import operator, token_of
 from pulumi_sandbox.providers.resource import Refused, Resource
 from pulumi_sandbox.providers.values import Decoded
 
+from tests.sandbox.providers.gcp.api import Api
 from tests.sandbox.providers.gcp.conftest import PROJECT, Google
 from tests.sandbox.providers.gcp.test_outputs import ONE, made
 
@@ -154,13 +156,28 @@ def test_an_account_of_another_project_or_without_a_role_may_nothing(google: Goo
         google.make(types.NETWORK, "it", {"project": "other-project"})
 
 
-def test_a_grant_with_a_condition_permits_nothing(google: Google) -> None:
+CONDITIONS = {
+    "request.time < timestamp('2026-01-01T00:00:00Z')": False,
+    'resource.name.startsWith("projects/ci-project/global/networks/it-")': True,
+    'resource.name.extract("/networks/{name}").startsWith("other-")': False,
+    'resource.name.startsWith("nothing") || resource.name.extract("/networks/{n}").startsWith("it-")': True,
+    'resource.name.extract("/networks/{n}").startsWith("it-") && resource.type == "x"': False,
+}
+
+
+@pytest.mark.parametrize(("condition", "permits"), CONDITIONS.items(), ids=range(len(CONDITIONS)))
+def test_a_grant_permits_what_its_condition_says_and_nothing_if_it_is_not_known(
+    google: Google, condition: str, permits: bool
+) -> None:
     grant(google, FULL)
     [row] = google.world.find(types.PROJECT_MEMBER)
-    condition = {"title": "t", "expression": "request.time < timestamp('2026-01-01T00:00:00Z')"}
-    google.world.update(row.type, row.id, inputs={**row.inputs, "condition": condition}, outputs=row.outputs)
+    inputs = {**row.inputs, "condition": {"title": "t", "expression": condition}}
+    google.world.update(row.type, row.id, inputs=inputs, outputs=row.outputs)
     impersonate(google)
-    with pytest.raises(Refused, match="has no custom role in the project"):
+    if permits:
+        attempt(google, types.NETWORK)
+        return
+    with pytest.raises(Refused, match="has the permission, but the condition of its grant does not hold"):
         attempt(google, types.NETWORK)
 
 
@@ -174,7 +191,6 @@ def test_a_type_without_known_permissions_is_permitted_and_says_so(google: Googl
 
 
 CALLS = {
-    "compute.instances.setLabels": ("POST", "zones/us-central1-a/instances"),
     "compute.instances.list": ("GET", "aggregated/instances"),
     "compute.instances.get": ("GET", "zones/us-central1-a/instances/one"),
     "compute.instances.getGuestAttributes": ("GET", "zones/us-central1-a/instances/one/getGuestAttributes"),
@@ -194,6 +210,57 @@ def test_the_check_calls_the_api_with_the_permissions_of_the_run(
     verb, rest = call
     [error] = caller.call(EMAIL, verb, PROJECT, rest)
     assert (error.status, error.message) == (403, f"Required '{permission}' permission for 'projects/{PROJECT}/{rest}'")
-    assert list(caller.call("vm@ci-project.iam.gserviceaccount.com", verb, PROJECT, rest)) == []
+    # The sandbox's user may do everything, and any other account what it was granted.
+    assert list(caller.call(operator(PROJECT), verb, PROJECT, rest)) == []
+    [error] = caller.call("vm@ci-project.iam.gserviceaccount.com", verb, PROJECT, rest)
+    assert "has no custom role" in error.hint
     grant(google, FULL)
     assert list(caller.call(EMAIL, verb, PROJECT, rest)) == []
+
+
+MACHINES = f"machines@{PROJECT}.iam.gserviceaccount.com"
+BOOT = {"boot": True, "labels": {"team": "ml"}, "sourceImage": f"projects/{PROJECT}/global/images/one"}
+TEMPLATE = {
+    "disks": [{**BOOT, "diskType": "pd-balanced", "diskSizeGb": 100}],
+    "labels": {"team": "ml"},
+    "metadata": {"a": "b"},
+    "networkInterfaces": [{"network": "default"}],
+    "serviceAccount": {"email": MACHINES, "scopes": ["cloud-platform"]},
+}
+
+
+@pytest.fixture
+def insert(google: Google) -> Callable[[list[str]], tuple[int, str]]:
+    """Insert a machine from a template with everything, by an account with these permissions."""
+    google.make(types.ACCOUNT, "machines", {"accountId": "machines"})
+    google.cloud.configure(google.config)
+    template = google.template(**TEMPLATE).id
+    api = Api(google, token=f"Bearer {token_of(EMAIL)}")
+
+    def answered(permissions: list[str]) -> tuple[int, str]:
+        grant(google, permissions)
+        body = {"name": "l4-1a2b3c4d"}
+        status, answer = api.call("POST", "zones/us-central1-a/instances", body, sourceInstanceTemplate=template)
+        return status, answer.get("error", {}).get("message", "")
+
+    return answered
+
+
+def test_an_insert_needs_the_permissions_of_its_body_and_template(
+    google: Google, insert: Callable[[list[str]], tuple[int, str]]
+) -> None:
+    permissions = list(google_permissions.INSERT)
+    status, message = insert(permissions)
+    assert (status, "iam.serviceAccounts.actAs" in message) == (403, True)
+    user = {
+        "serviceAccountId": f"projects/{PROJECT}/serviceAccounts/{MACHINES}",
+        "role": "roles/iam.serviceAccountUser",
+    }
+    google.make(types.ACCOUNT_MEMBER, "user", {**user, "member": MEMBER})
+    for permission in permissions:
+        status, message = insert([each for each in permissions if each != permission])
+        assert (status, message.startswith(f"Required '{permission}' permission for 'projects/{PROJECT}/")) == (
+            403,
+            True,
+        )
+    assert insert(permissions)[0] == 200

@@ -32,6 +32,7 @@ from pulumi_sandbox.providers.gcp.names import (
     relative,
     self_link,
 )
+from pulumi_sandbox.providers.gcp.permissions import Needs, of_machine
 from pulumi_sandbox.providers.gcp.restrictions import Restrictions
 from pulumi_sandbox.providers.gcp.types import ACCOUNT, REGION_TEMPLATE, TARGETS, TEMPLATE
 from pulumi_sandbox.providers.secret_digests import digest_paths, redact, with_known_texts
@@ -82,7 +83,14 @@ class Instances:
     """Returns True if a project has the service account with this address."""
     restrictions: Restrictions
 
-    def insert(self, project: str, zone: str, body: Json, source_template: str) -> Json:
+    def insert(
+        self,
+        project: str,
+        zone: str,
+        body: Json,
+        source_template: str,
+        permit: Callable[[Needs], None] = lambda _: None,
+    ) -> Json:
         name = str(body.get("name", ""))
         if not re.fullmatch(NAME_PATTERN, name):
             raise errors.invalid("resource.name", name, f"Must be a match of regex '(?:{NAME_PATTERN})'")
@@ -92,6 +100,7 @@ class Instances:
         machine_type = self._machine_type(project, zone, instance)
         self._check_account(project, instance)
         path = in_zone(project, zone, "instances", name)
+        permit(of_machine(project, path, instance, source_template))
         for refusal in (*_labelled_local_disks(instance), *self.restrictions.instance(project, path, instance)):
             raise refusal
         if self.world.get(INSTANCE, path):

@@ -19,7 +19,7 @@ from pulumi_sandbox.providers.gcp.compute.instances_api import Instances
 from pulumi_sandbox.providers.gcp.compute.operations import USER, Json, Operations
 from pulumi_sandbox.providers.gcp.compute.project_reads import ProjectReads
 from pulumi_sandbox.providers.gcp.names import everywhere, in_zone, last, self_link
-from pulumi_sandbox.providers.gcp.permissions import Caller
+from pulumi_sandbox.providers.gcp.permissions import Caller, Needs, of_image
 from pulumi_sandbox.providers.gcp.restrictions import COMPUTE
 from pulumi_sandbox.providers.machines import local_server
 from pulumi_sandbox.providers.machines.local_server import Answer, LocalServer
@@ -53,6 +53,7 @@ class Request:
     project: str
     query: dict[str, list[str]]
     body: Json
+    account: str | None = None
 
     def one(self, name: str, default: str = "") -> str:
         return self.query.get(name, [default])[-1]
@@ -159,7 +160,7 @@ class ComputeApi:
         for verb, pattern, answer in self.routes:
             if (match := pattern.fullmatch(rest)) and verb == method:
                 parts = {key: unquote(value) for key, value in match.groupdict().items()}
-                return answer(Request(unquote(url_parts["project"]), query, body), **parts)
+                return answer(Request(unquote(url_parts["project"]), query, body, account), **parts)
         raise errors.GoogleError(
             404,
             "notFound",
@@ -169,7 +170,13 @@ class ComputeApi:
     def _insert(self, request: Request, zone: str) -> Json:
         self._require_engine()
         template = request.one("sourceInstanceTemplate")
-        return self._once(request, zone, lambda: self.instances.insert(request.project, zone, request.body, template))
+        insert = partial(self.instances.insert, permit=partial(self._permit, request))
+        return self._once(request, zone, lambda: insert(request.project, zone, request.body, template))
+
+    def _permit(self, request: Request, needed: Needs) -> None:
+        """Raise GoogleError if the account of the request lacks a permission."""
+        for denied in self.caller.needs(request.account, request.project, needed) if self.caller else ():
+            raise denied
 
     def _start(self, _: Request) -> Callable[[str, str, str], Json]:
         self._require_engine()
@@ -265,6 +272,7 @@ class ComputeApi:
         return list_response("compute#imageList", f"projects/{request.project}/global/images", *page_of(rows, request))
 
     def _insert_image(self, request: Request) -> Json:
+        self._permit(request, of_image(request.project, request.body))
         return self._once(request, "", lambda: self.images.insert(request.project, request.body))
 
     def _delete_image(self, request: Request, name: str) -> Json:

@@ -1,0 +1,165 @@
+"""What each identity of bootstrap/ can read, bucket by bucket, and what it can give itself."""
+
+from __future__ import annotations
+
+import re
+from fnmatch import fnmatchcase
+from pathlib import Path
+from typing import Any
+
+import pytest
+from gpu_common import aws_permissions, google_permissions
+from pulumi_sandbox.providers.aws import permissions as of_aws
+from pulumi_sandbox.providers.aws import types as aws_types
+from pulumi_sandbox.providers.gcp.conditions import Asked, holds
+from pulumi_sandbox.world.store import Record, World
+
+from bootstrap import google
+from tests.bootstrap.stacks import staging_with
+from tests.bootstrap.test_roles import bootstrapped, statements_of
+from tests.gpu_ci.harness import deploy
+from tests.gpu_ci.identity.test_claims import cel, recursion_limit  # noqa: F401 - a fixture
+from tests.gpu_ci.program.test_program import run
+from tests.gpu_ci.support import CALLS, COMPONENTS, COMPUTED, build
+
+pytestmark = pytest.mark.usefixtures("short_definitions")
+
+STATE, KEY = "acme-ci-pulumi-state", "the key of the state"
+OBJECTS = {
+    (STATE, ".pulumi/stacks/gpu-ci/prod.json"),
+    ("gpu-tests-builds-1", "bridge.json"),
+    ("gpu-tests-builds-1", "program/0123456789abcdef/gpu_bridge.zip"),
+    ("gpu-tests-builds-1", "builds/7f2c/a1-1/request.json"),
+    ("gpu-tests-builds-1", "sources/0123.tar.gz"),
+    ("manager-state-1", "configuration.json"),
+    ("manager-state-1", "state.json"),
+}
+# Google Cloud documentation "IAM roles for Cloud Storage" and "Permissions and roles" of Cloud KMS.
+READ_STATE = {"roles/storage.objectUser", "roles/storage.objectViewer"}
+DECRYPT = {"roles/cloudkms.cryptoKeyDecrypter", "roles/cloudkms.cryptoKeyEncrypterDecrypter"}
+
+
+def reads(purpose: str) -> set[tuple[str, str]]:
+    """Return the objects that an identity can read; and the key, if it can decrypt."""
+    rows = {row.name: row.inputs for row in bootstrapped()}
+    roles = {name.removesuffix("-role"): row["permissions"] for name, row in rows.items() if name.endswith("-role")}
+    found = set()
+    for name, inputs in rows.items():
+        if not name.startswith(purpose) or "member" not in inputs:
+            continue
+        allowed = google_permissions.READ_OBJECT in roles.get(name.removesuffix("-role-stack"), ())
+        for bucket, path in OBJECTS:
+            asked = Asked(f"projects/_/buckets/{bucket}/objects/{path}")
+            limit = inputs.get("condition")
+            of_bucket = inputs.get("bucket") is not None and bucket == STATE and inputs["role"] in READ_STATE
+            if of_bucket or (allowed and (not limit or holds(limit["expression"], asked))):
+                found.add((bucket, path))
+        if inputs["role"] in DECRYPT:
+            found.add((KEY, ""))
+    return found
+
+
+def test_the_deployer_reads_every_object_and_decrypts_the_state() -> None:
+    assert reads("deploy") == OBJECTS | {(KEY, "")}
+
+
+def test_the_preview_reads_the_state_and_the_objects_of_stacks_but_no_data_of_builds() -> None:
+    hidden = {each for each in OBJECTS if each[1].startswith(("builds/", "sources/", "state.json"))}
+    assert len(hidden) == 3
+    assert reads("preview") == (OBJECTS - hidden) | {(KEY, "")}
+
+
+def test_no_pull_request_and_no_branch_gets_the_identity_that_decrypts() -> None:
+    [provider] = [row.inputs for row in bootstrapped() if row.name == "preview-provider"]
+    claims = {"repository_owner_id": "9919", "repository_id": "1296269", "environment": "preview"}
+    trusted = {
+        (event, ref): cel(provider["attributeCondition"], {**claims, "event_name": event, "ref": ref})
+        for event in ("schedule", "push", "pull_request", "merge_group", "workflow_dispatch")
+        for ref in ("refs/heads/main", "refs/heads/mine", "refs/pull/1/merge", "refs/heads/gh-readonly-queue/main/pr-1")
+    }
+    # The ref of a pull request is never that of a branch.
+    assert {ref for (_, ref), found in trusted.items() if found} == {"refs/heads/main"}
+
+
+def test_the_objects_of_stacks_are_those_that_the_components_create() -> None:
+    rows = [
+        row
+        for each in COMPONENTS.values()
+        for row in deploy(lambda c=each: build(c), computed=COMPUTED, calls=CALLS).rows
+    ]  # type: ignore[misc]
+    names = {row.inputs["name"] for row in rows if row.type == "gcp:storage/bucketObject:BucketObject"}
+    assert len(names) == 5
+    assert [name for name in names if not name.startswith(google_permissions.OBJECTS)] == []
+
+
+# Permissions by which an account gets others: it changes a role or a policy, or acts as an account.
+GROWS = re.compile(r"\.setIamPolicy$|^iam\.roles\.(create|undelete|update)$|\.(actAs|getAccessToken|signJwt|signBlob)$")
+
+
+def test_the_preview_on_google_can_give_itself_nothing() -> None:
+    assert [each for each in google.PERMISSIONS["preview"] if GROWS.search(each)] == []
+
+
+def test_the_deployer_on_google_is_an_owner_and_the_page_says_so() -> None:
+    """It changes roles and the policy of the project: there is no limit that a condition could add to iam.roles."""
+    found = {each for each in google.PERMISSIONS["deploy"] if GROWS.search(each)}
+    assert {"iam.roles.update", "resourcemanager.projects.setIamPolicy", "iam.serviceAccounts.actAs"} <= found
+    page = (Path(__file__).parents[2] / "docs/start/bootstrap.md").read_text()
+    assert "**On Google Cloud, the deployer can make itself owner of the project.**" in page
+
+
+@pytest.fixture
+def deployer(tmp_path: Path) -> of_aws.Caller:
+    """The deployer's role on AWS."""
+    world = World(tmp_path / "world.sqlite")
+    policy = {"role": "deploy", "policy": statements_of("deploy")}
+    world.insert(Record(aws_types.ROLE_POLICY, "deploy:stack", "stack", inputs=policy))
+    return of_aws.Caller(world, "123456789012", "deploy")
+
+
+NODES, ADMIN = "l4-nodes-role-1a2b3c4", "admin"
+AWS = "arn:aws:iam::aws:policy"
+ATTACHMENT, ROLE, PROFILE = aws_types.ATTACHMENT, aws_types.ROLE, aws_types.INSTANCE_PROFILE
+TRIES: dict[str, tuple[bool, str, str, dict[str, Any], str]] = {
+    "a role of nodes": (True, ROLE, "create", {}, NODES),
+    "its policy": (True, ATTACHMENT, "create", {"role": NODES, "policyArn": f"{AWS}/AmazonEKSWorkerNodePolicy"}, ""),
+    "another role": (False, ROLE, "create", {}, ADMIN),
+    "whom another role trusts": (False, ROLE, "update", {}, ADMIN),
+    "an administrator": (False, ATTACHMENT, "create", {"role": NODES, "policyArn": f"{AWS}/AdministratorAccess"}, ""),
+    "itself": (False, ATTACHMENT, "create", {"role": "deploy", "policyArn": f"{AWS}/AmazonEKSWorkerNodePolicy"}, ""),
+    "machines with a role of nodes": (True, PROFILE, "create", {"role": "x-build-role-1"}, "x-build-1"),
+    "machines with another role": (False, PROFILE, "create", {"role": ADMIN}, "x-build-1"),
+    "nodes with another role": (
+        False,
+        aws_types.NODE_GROUP,
+        "create",
+        {"nodeRoleArn": f"arn:aws:iam::1:role/{ADMIN}"},
+        "",
+    ),
+}
+
+
+@pytest.mark.parametrize(("allowed", "token", "operation", "inputs", "name"), TRIES.values(), ids=TRIES)
+def test_the_deployer_on_aws_gives_roles_of_stacks_their_policies_and_nothing_else(
+    deployer: of_aws.Caller, allowed: bool, token: str, operation: str, inputs: dict[str, Any], name: str
+) -> None:
+    denied = list(deployer.operation(token, operation, inputs, name))
+    assert (denied == []) is allowed, [each.action for each in denied]
+
+
+def test_the_deployer_on_aws_writes_no_policy_and_changes_no_other_iam() -> None:
+    written = re.compile(r"iam:(Put|Create|Set).*Policy|iam:.*(User|Group|AccessKey|LoginProfile|SAML|OpenID)")
+    assert [each for each in aws_permissions.deployer() if written.match(each)] == []
+
+
+def test_the_roles_and_policies_of_stacks_are_those_that_the_deployer_may_use() -> None:
+    rows = run(staging_with("ami", "efa")).rows
+    roles = [f"{row.name}-1a2b3c4" for row in rows if row.type == ROLE]
+    assert len(roles) == 4
+    assert [each for each in roles if not any(fnmatchcase(each, form) for form in aws_permissions.ROLES)] == []
+    profiles = [f"{row.name}-1a2b3c4" for row in rows if row.type == PROFILE]
+    forms = aws_permissions.INSTANCE_PROFILES
+    assert [any(fnmatchcase(each, form) for form in forms) for each in profiles] == [True]
+    policies = {row.inputs["policyArn"].partition(":policy/")[2] for row in rows if row.type == ATTACHMENT}
+    optional = {"AmazonEKS_CNI_Policy", "AmazonSSMManagedInstanceCore"}
+    assert policies | optional == set(aws_permissions.ATTACHED)
