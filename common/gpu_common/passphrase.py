@@ -1,4 +1,4 @@
-"""Checks passphrases of Pulumi stack files."""
+"""Checks passphrases of Pulumi stack files. The caller's package must depend on cryptography."""
 
 from __future__ import annotations
 

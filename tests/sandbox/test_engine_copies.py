@@ -112,6 +112,7 @@ COMMANDS = (
     ("stack output --show-secrets", True),
     ("stack history --show-secrets", True),
     ("stack export -s prod", True),
+    ("new python --force --yes --stack prod", False),
     ("stack change-secrets-provider passphrase -s prod", False),
     ("stack init prod", False),
     ("stack rename other -s prod", True),

@@ -6,7 +6,6 @@ import os
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
 
 # Global flags of the CLI that take a value (`pulumi --help`, v3.259.0).
 FLAGS_WITH_VALUE = frozenset({
@@ -48,9 +47,7 @@ READING_CONFIG_SUBCOMMANDS = ((), ("get",))
 
 # Commands without that flag that may write the stack file.
 CREATE_SUBCOMMANDS = ("init", "new", "create", "setup")
-OTHER_WRITERS = frozenset({
-    ("stack", "history"), ("stack", "hist"), ("stack", "import"), ("state", "move"), ("state", "mv"),
-})  # fmt: skip
+OTHER_WRITERS = frozenset({("stack", "history"), ("stack", "hist"), ("state", "move"), ("state", "mv")})
 
 # Commands that would change or delete a stack file: command, subcommand, flag, and what to do instead.
 REFUSED = (
@@ -126,6 +123,12 @@ class CommandLine:
     @property
     def may_write_without_flag(self) -> bool:
         return self.selects_new_stack or (self.name, self.subcommand) in OTHER_WRITERS
+
+    @property
+    def may_write_any_stack_file(self) -> bool:
+        """True for the commands that create a stack for an existing file, and have no flag for another file."""
+        forced = self.name == "new" and bool({"--force", "-f"} & self.flags)
+        return not self.wants_help and (self.name == "do" or forced)
 
     @property
     def changes_something(self) -> bool:
@@ -231,17 +234,6 @@ def with_flag(arguments: Sequence[str], flag: str) -> list[str]:
     """Return the arguments with a flag that overrides any earlier one."""
     end = arguments.index("--") if "--" in arguments else len(arguments)
     return [*arguments[:end], flag, *arguments[end:]]
-
-
-def with_absolute_file(arguments: Sequence[str], folder: Path) -> list[str]:
-    """Return the arguments of `stack import` with an absolute path for its flag --file."""
-    found = list(arguments)
-    for at, word in enumerate(found):
-        if word.startswith("--file="):
-            found[at] = f"--file={(folder / word.removeprefix('--file=')).absolute()}"
-        elif word == "--file" and at + 1 < len(found):
-            found[at + 1] = str((folder / found[at + 1]).absolute())
-    return found
 
 
 def with_preserved_config(arguments: Sequence[str], command: CommandLine) -> list[str]:

@@ -90,6 +90,11 @@ def run_pulumi(argv: list[str], command: arguments.CommandLine) -> int:
     if command.refusal:
         sys.stderr.write(f"pulumi-sandbox: {command.refusal}\n")
         return 1
+    if command.may_write_any_stack_file:
+        from pulumi_sandbox import stacks
+
+        for file in workspace.project.glob("Pulumi.?*.*"):
+            stacks.check_writable(file, command.name)
     if (command.changes_something or command.name == "preview") and workspace.world.is_file():
         # Report a world (the emulated cloud state) that cannot be read before the CLI starts.
         open_file(workspace.world).close()
@@ -186,9 +191,9 @@ def with_stack_file(
     from pulumi_sandbox import stacks
     from pulumi_sandbox.stack_files import PASSPHRASE
 
-    folder = Path(command.cwd or ".")
     if stack is not None:
-        file = folder / command.config_file if command.config_file else stacks.stack_file(workspace, stack)
+        named = command.config_file and Path(command.cwd or ".", command.config_file)
+        file = named or stacks.stack_file(workspace, stack)
         if command.changes_stack_file:
             stacks.check_writable(file, f"config {command.subcommand}")
         path, copy = stacks.copy_for_engine(workspace, stack, file)
@@ -202,7 +207,6 @@ def with_stack_file(
         return argv
     if stack is not None:
         environment["PULUMI_STACK"] = stack
-    argv = arguments.with_absolute_file(argv, folder)
     return arguments.with_flag(argv, f"--cwd={workspace.stack_files}")
 
 

@@ -158,12 +158,11 @@ def _state_steps(chosen: Repository) -> Sequence[str]:
     """Return the steps that prepare the project, and create the stack in its bucket, as docs/start/bootstrap.md."""
     if not chosen.project:
         return [f"pulumi login, and pulumi stack init {chosen.stack}   (where the state is stored)"]
-    salt = f"first delete encryptionsalt in {chosen.stack_file}: it is of the sandbox"
     key = f"projects/{chosen.project}/locations/{chosen.region}/keyRings/pulumi/cryptoKeys/pulumi-secrets"
     return [
         "deploy bootstrap/ of gpu-ci   (creates APIs, state, key and identities: docs/start/bootstrap.md)",
         f"pulumi login gs://{chosen.project}-pulumi-state",
-        f"pulumi stack init {chosen.stack} --secrets-provider gcpkms://{key}   ({salt})",
+        f"pulumi stack init {chosen.stack} --secrets-provider gcpkms://{key}   (once; the workflows do not create it)",
     ]
 
 
