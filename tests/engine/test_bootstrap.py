@@ -119,7 +119,7 @@ def test_bootstrap_comes_up_changes_nothing_again_and_leaves_only_its_key(bootst
     runner = SandboxRunner(project=bootstrapped / "project" / "bootstrap", folder=tmp_path / "sandbox")
     try:
         preview = runner.run("preview", "--stack", "staging")
-        assert "+ 51 to create" in preview.output
+        assert "+ 53 to create" in preview.output
         assert runner.world() == []
         runner.run(*UP)
         runner.run(*UP, "--expect-no-changes")
