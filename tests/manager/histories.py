@@ -435,16 +435,17 @@ class Faulty:
 class FakeGithub:
     def __init__(self, world: World, faulty: Faulty) -> None:
         self.world, self.faulty = world, faulty
+        self.last: dict[str, tuple[Job, ...]] = {}
 
     def observe(self, runs: Collection[RunKey]) -> GithubView:
         world, lost = self.world, self.world.chance.random
         rate = self.faulty.rate
         if lost() < self.faulty.kill_rate:
             raise Killed
-        # Single repositories cannot be read.
+        # Single repositories cannot be read, and keep their last jobs, as in the adapter.
         unread = frozenset(each for each in REPOSITORIES if lost() < rate)
         runner_ids = {name: number for number, name in world.registered.items()}
-        jobs = tuple(
+        found_jobs = [
             Job(
                 job.key,
                 job.labels,
@@ -457,8 +458,11 @@ class FakeGithub:
                 runner_id=runner_ids.get(job.runner, 0),
             )
             for job in world.jobs.values()
-            if job.status != "completed" and job.key.repository not in unread
-        )
+            if job.status != "completed"
+        ]
+        for repository in set(REPOSITORIES) - unread:
+            self.last[repository] = tuple(job for job in found_jobs if job.key.repository == repository)
+        jobs = tuple(job for repository in sorted(self.last) for job in self.last[repository])
         working = {vm.runner_id for vm in world.vms.values() if not vm.hung}
         runners = [
             Runner(number, name, online=number in working, busy=world.busy(name))
