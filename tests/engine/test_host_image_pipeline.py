@@ -19,6 +19,7 @@ from gpu_ci.gcp.host_image_pipeline import PROGRAM
 from pulumi_sandbox.providers.gcp import types
 from pulumi_sandbox.providers.gcp.compute.images_api import IMAGE
 from pulumi_sandbox.providers.gcp.compute.vm_store import INSTANCE
+from pulumi_sandbox.providers.machines.metadata import token_of
 from pulumi_sandbox.workspace import Workspace
 from pulumi_sandbox.world.store import World
 
@@ -113,13 +114,17 @@ class Stack:
         return str(row["outputs"]["disks"][0]["sourceImage"])
 
     def step(self, name: str, **changes: Any) -> tuple[int, str]:
-        """Run a step of the trigger's build as Cloud Build does. `changes` are settings of another `up`."""
+        """Run a step of the trigger's build as Cloud Build does, with the permissions of the account of the build.
+
+        `changes` are settings of another `up`.
+        """
         with self.world() as world:
             [trigger] = [row for row in world.find(types.TRIGGER) if row.name == "gpu-host-trigger"]
         [step] = [each for each in trigger.inputs["build"]["steps"] if each["id"] == name]
         *arguments, settings = step["args"]
         settings = json.dumps({**json.loads(settings), **changes})
-        python = ("env", f"PYTHONPATH={self.program}", sys.executable)
+        token = token_of(str(trigger.inputs["serviceAccount"]).rpartition("/")[2])
+        python = ("env", f"PYTHONPATH={self.program}", f"GOOGLE_OAUTH_ACCESS_TOKEN={token}", sys.executable)
         process = self.runner.start("serve", "--exec", "--", *python, *arguments, settings, **environment(self.runner))
         output, _ = process.communicate(timeout=240)
         return process.returncode, output
