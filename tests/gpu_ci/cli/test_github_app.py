@@ -252,7 +252,7 @@ def test_the_manifests_have_the_permissions_of_each_duty_and_no_webhook(
 def test_the_names_of_apps_differ_by_app_and_stack_however_long_the_organization_is() -> None:
     def name(key: str, stack: str) -> str:
         registration = listener.Registration(App(key, "", "", {}))
-        flow = listener.Flow("o" * 39, stack, "", "", [registration], *[lambda *_: None] * 5)  # type: ignore[list-item]
+        flow = listener.Flow("o" * 39, stack, "", "", [registration], *[lambda *_: None] * 5)  # type: ignore[arg-type]
         return str(json.loads(flow._shown(registration)["manifest"])["name"])
 
     names = {name(key, stack) for key in DUTIES for stack in ("dev", "prod")}

@@ -116,7 +116,7 @@ def test_a_repository_that_github_does_not_list_stops_no_other_and_keeps_its_las
     github.faults["/repos/example-org/models/actions/runs"] = lambda _: fault
     for _ in range(9):
         view = manager.observe(())
-        assert (ids(view.jobs), view.unread) == ([11, 22], {"example-org/models"})
+        assert (ids(view.jobs), view.unread) == ([11, 22], frozenset({"example-org/models"}))
         assert [each.startswith("example-org/models: not read: ") for each in view.problems] == [True]
     assert ids(manager.observe(()).jobs) == [11]
     fresh = adapter(github, tmp_path)
@@ -183,7 +183,7 @@ def test_a_job_without_a_field_makes_the_jobs_of_its_repository_unknown(
     github.jobs[2] = [job(22, 2, "queued"), job(23, 2, "queued")]
     del github.jobs[2][0][field]
     view = manager.observe(())
-    assert (ids(view.jobs), view.unread) == ([11], {"example-org/models"})
+    assert (ids(view.jobs), view.unread) == ([11], frozenset({"example-org/models"}))
     [problem] = view.problems
     assert problem.endswith(f"page 1 of GitHub's answer is not a list of jobs: KeyError: '{field}'")
 
@@ -216,7 +216,7 @@ def test_a_job_may_use_a_group_only_if_its_workflow_is_selected(
     github.runs["kernels"] = [run(1, "queued", **more)]
     github.jobs[1] = [job(11, 1, "queued")]
     [found] = manager.observe(()).jobs or ()
-    assert found.runner_groups == ({"gpu"} if allowed else set())
+    assert found.runner_groups == frozenset({"gpu"} if allowed else ())
 
 
 def test_the_repositories_are_those_that_may_use_the_groups(github: FakeGithub, tmp_path: Path) -> None:

@@ -78,7 +78,7 @@ def test_a_page_that_fails_makes_the_jobs_of_its_repository_unknown(
     github.jobs = {1: [job(number, 1, "queued") for number in range(1000, 1256)], 2: [job(2000, 2, "queued")]}
     github.faults["/runs/1/jobs?filter=latest&per_page=100&page=2"] = fault
     view = manager.observe(())
-    assert (view.jobs, view.runners, view.unread) == ((), (), {"example-org/kernels"})
+    assert (view.jobs, view.runners, view.unread) == ((), (), frozenset({"example-org/kernels"}))
     [found] = view.problems
     repository = "example-org/kernels"
     assert found.startswith(f"{repository}: not read: GET /repos/{repository}/actions/runs/1/jobs: {problem}")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
 import pytest
 from pulumi_sandbox.providers.github import types
@@ -156,7 +157,7 @@ def test_the_runner_of_a_repository_serves_that_one_alone(world: World) -> None:
     ],
 )
 def test_a_runner_of_a_group_for_one_workflow_gets_no_other_job(
-    hub: Hub, options: dict[str, str], served: bool
+    hub: Hub, options: dict[str, Any], served: bool
 ) -> None:
     hub.group(7, "kernels", workflow="acme/kernels/.github/workflows/ci.yml@refs/heads/main")
     _, [job] = hub.queue(**options)
