@@ -291,6 +291,14 @@ def test_a_manager_that_lost_its_memory_repeats_no_request_of_the_one_before() -
     assert len(set(starts)) == 2
 
 
+def test_a_manager_that_lost_its_memory_registers_no_machine_that_the_one_before_has_just_stopped() -> None:
+    """Google lists a machine as RUNNING for a moment after the request to stop it."""
+    found = observe(jobs=(job(),), machines=(stock(),))
+    decision = decide([STOCK], found, Memory())
+    later = decide([STOCK], replace(found, now=NOW + 60), decision.memory)
+    assert (of(Register, decision), of(Register, later)) == ([], [Register(stock())])
+
+
 def test_a_pass_stops_a_machine_that_is_ready_and_logs_it() -> None:
     world = Scripted((stock(),), GithubView(NOW, (), ()))
     loop, store = manager(world, pool=STOCK)

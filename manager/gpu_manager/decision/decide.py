@@ -102,7 +102,7 @@ def decide(pools: Sequence[Pool], observation: Observation, old_memory: Memory) 
         staying = {each.name for each in standby.keep_unneeded(pool, unregistered, stopped, observation, memory)}
         removable = [each for each in removable if each[0].name not in staying]
         actions += machines.remove_surplus(removable, spare - len(staying), memory, observation.now)
-        actions += registrations.due(free, observation, memory)
+        actions += registrations.due(pool, free, observation, memory)
         if pool.name not in pools_with_waiting_jobs:
             unassigned = [*supply.spare, *supply.booting]
             existing = standby.count_standby(pool, len(stopped), unassigned, observation, memory)

@@ -8,13 +8,15 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from ..memory import Memory, Registration, StandbyMemory
-from ..model import Machine, Observation, Register, RemoveRunner, Runner
+from ..model import Machine, Observation, Pool, Register, RemoveRunner, Runner
 from . import standby
 
 # A killed manager may have sent a request that GitHub still carries out. The next request waits for this time.
 _REPEAT_AFTER_SEC = 30.0
 # A registration takes three sequential calls. A pass has to end before its observation is too old (loop.STALE_SEC).
 _MOST_A_PASS = 20
+# How long Google may list a machine as RUNNING that a manager, whose memory is lost, has stopped for standby.
+_STOP_VISIBLE_WITHIN_SEC = 60.0
 # How long a registered runner may be missing from GitHub's list.
 _LISTED_WITHIN_SEC = 60.0
 # GitHub itself removes an unused runner after a day.
@@ -26,7 +28,7 @@ def never_registered(machine: Machine, memory: Memory) -> bool:
     return machine.unregistered and _registration_of(machine, memory) is None
 
 
-def due(free: Sequence[Machine], observation: Observation, memory: Memory) -> Iterator[Register]:
+def due(pool: Pool, free: Sequence[Machine], observation: Observation, memory: Memory) -> Iterator[Register]:
     """Return the registrations to begin now: of machines that a job needs and that have published a key."""
     begun = sum(registration.asked == observation.now for registration in memory.registrations.values())
     for machine in free:
@@ -34,8 +36,10 @@ def due(free: Sequence[Machine], observation: Observation, memory: Memory) -> It
         entry = memory.machines[machine.name]
         ready = machine.unregistered and machine.status == "RUNNING" and standby.has_new_key(machine, entry)
         wanted = entry.surplus_since is None and not standby.is_stopping(machine, memory)
+        was_found_running = entry.running_since == entry.first_seen and not entry.started_for
+        may_stop = pool.standby and was_found_running and observation.now - entry.first_seen < _STOP_VISIBLE_WITHIN_SEC
         requested_recently = registration is not None and observation.now - registration.asked < _REPEAT_AFTER_SEC
-        if ready and wanted and not requested_recently and begun < _MOST_A_PASS:
+        if ready and wanted and not may_stop and not requested_recently and begun < _MOST_A_PASS:
             begun += 1
             memory.registrations[machine.name] = Registration(machine.id, observation.now)
             memory.standby.setdefault(machine.pool, StandbyMemory()).unproven = 0
