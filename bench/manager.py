@@ -403,6 +403,7 @@ class _Cloud:
             model.Job(
                 each.key, _LABELS, "in_progress" if each.machine else "queued", _EPOCH + each.queued_at,
                 runner_name=each.machine.name if each.machine else "",
+                runner_id=each.machine.number if each.machine else 0,
             )
             for each in self._world.active.values()
         )  # fmt: skip

@@ -58,7 +58,7 @@ CHANGE: Mapping[str, tuple[str, ...]] = {
 
 # Programs of release 0.1.0 write slots/. Builds may use them until the bucket is deleted.
 CHANGED = ("sources/", "slots/", "builds/", "requests/")
-READABLE = (SETTINGS_OBJECT, "program/", "slots/", "builds/")
+READABLE = (SETTINGS_OBJECT, "program/", "sources/", "slots/", "builds/")
 """The objects that builds read. They do not read requests, because a request contains the token of its build."""
 WRITTEN_BY_MACHINES, READ_BY_MACHINES = ("builds/",), ("sources/", "builds/", "requests/")
 """protocol.py lists the objects. Programs of release 0.1.0 write their request below builds/."""

@@ -95,9 +95,9 @@ def test_an_image_and_its_machines_have_the_labels_of_the_stack_and_the_features
     bodies: list[dict[str, Any]] = []
     insert = Instances.insert
 
-    def recorded(*args: Any) -> Any:
+    def recorded(*args: Any, **named: Any) -> Any:
         bodies.append(args[3])
-        return insert(*args)
+        return insert(*args, **named)
 
     disk = {"boot": True, "guestOsFeatures": [{"type": "GVNIC"}]}
     monkeypatch.setattr(Instances, "insert", recorded)

@@ -12,8 +12,10 @@ from gpu_manager.decision.names import request_id, slug
 from gpu_manager.model import End, Insert, Job, JobKey, Machine, Pool, Rung
 from gpu_manager.ports import InsertRefused, Refused, Unavailable
 from gpu_manager.registration import METADATA_KEY
+from pulumi_sandbox.providers.gcp import types
 from pulumi_sandbox.providers.machines.metadata import TOKEN, token_of
 from pulumi_sandbox.world.faults import Fault
+from pulumi_sandbox.world.store import Record
 
 from tests.sandbox.providers.gcp.api import ZONE, Api, script
 from tests.sandbox.providers.gcp.conftest import PROJECT
@@ -153,7 +155,10 @@ def test_a_machine_that_another_account_labelled_is_not_the_managers(api: Api, m
     pool = replace(pool_of(api, PUBLISHES), registered_by="manager")
     manager.insert(pool, insert_of(pool))
     labels = api.instance("l4-0a1b2c3d")["labels"]
-    attacker = Api(api.google, f"Bearer {token_of('builds@ci-project.iam.gserviceaccount.com')}")
+    email = "builds@ci-project.iam.gserviceaccount.com"
+    grant = {"project": "ci-project", "role": "roles/owner", "member": f"serviceAccount:{email}"}
+    api.google.world.insert(Record(types.PROJECT_MEMBER, "ci-project/builds", "builds", "", grant, grant))
+    attacker = Api(api.google, f"Bearer {token_of(email)}")
     attacker.insert(pool.template, "l4-00000002", labels=labels)
     api.until(lambda: "published" in api.serial("l4-00000002"), "a machine with a key")
     fresh = ComputeAdapter("staging")
