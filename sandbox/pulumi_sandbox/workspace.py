@@ -41,8 +41,9 @@ HIDDEN_NAMES = (
     "KUBERNETES_SERVICE_HOST", "KUBERNETES_SERVICE_PORT", "BOTO_CONFIG", "PULUMI_ACCESS_TOKEN",
 )  # fmt: skip
 
-# Values for programs that read a token themselves. Other commands get none: `plugin install` would send it to GitHub.
-PLACEHOLDERS = dict.fromkeys(("GITHUB_TOKEN", "GH_TOKEN"), "emulated-by-sandbox-token")
+# Programs that read a token themselves get a placeholder, if the token is set: the GitHub provider has a set one as an
+# input. Other commands get none: `plugin install` would send it to GitHub.
+TOKENS, PLACEHOLDER = ("GITHUB_TOKEN", "GH_TOKEN"), "emulated-by-sandbox-token"
 
 
 class NoProjectError(Exception):

@@ -19,7 +19,6 @@ from gpu_ci.gcp.host_image_pipeline import PROGRAM
 from pulumi_sandbox.providers.gcp import types
 from pulumi_sandbox.providers.gcp.compute.images_api import IMAGE
 from pulumi_sandbox.providers.gcp.compute.vm_store import INSTANCE
-from pulumi_sandbox.providers.machines.metadata import token_of
 from pulumi_sandbox.workspace import Workspace
 from pulumi_sandbox.world.store import World
 
@@ -32,6 +31,14 @@ pytestmark = [pytest.mark.engine, pytest.mark.slow, pytest.mark.timeout(900)]
 
 IMAGES = "projects/example-ci-staging/global/images"
 TEMPLATE = "l4-template"
+# A step has a token of the build's account, which only programs of the same command can have.
+AS_THE_BUILD = """
+import os, sys
+from pulumi_sandbox.providers.machines.metadata import token_of
+email, program, *arguments = sys.argv[1:]
+os.environ |= {"PYTHONPATH": program, "GOOGLE_OAUTH_ACCESS_TOKEN": token_of(email)}
+os.execv(sys.executable, [sys.executable, *arguments])
+"""
 
 
 class Stack:
@@ -123,8 +130,8 @@ class Stack:
         [step] = [each for each in trigger.inputs["build"]["steps"] if each["id"] == name]
         *arguments, settings = step["args"]
         settings = json.dumps({**json.loads(settings), **changes})
-        token = token_of(str(trigger.inputs["serviceAccount"]).rpartition("/")[2])
-        python = ("env", f"PYTHONPATH={self.program}", f"GOOGLE_OAUTH_ACCESS_TOKEN={token}", sys.executable)
+        email = str(trigger.inputs["serviceAccount"]).rpartition("/")[2]
+        python = (sys.executable, "-c", AS_THE_BUILD, email, str(self.program))
         process = self.runner.start("serve", "--exec", "--", *python, *arguments, settings, **environment(self.runner))
         output, _ = process.communicate(timeout=240)
         return process.returncode, output

@@ -130,11 +130,11 @@ def test_everything_comes_up_proven_and_a_secret_is_nowhere_in_plain_text(tmp_pa
         assert outputs["github"]["runnerGroup"] == "gpu-staging"
 
         again = runner.run(*UP, "--expect-no-changes").output
-        # The 123 of staging, three triggers, and the account that builds of pull requests run as, with its rights.
-        assert "130 unchanged" in again
+        # The 125 of staging, three triggers, and the account that builds of pull requests run as, with its rights.
+        assert "132 unchanged" in again
         keep(runner.project, SECOND)
         rotated = runner.run(*UP, "--diff")
-        assert rotated.has("~ 1 updated", "129 unchanged", "kernels-secret-REGISTRY_TOKEN")
+        assert rotated.has("~ 1 updated", "131 unchanged", "kernels-secret-REGISTRY_TOKEN")
 
         assert len(commands) > 4, "no process was seen at work"
         messages = [json.loads(line) for line in traffic.read_text().splitlines()]

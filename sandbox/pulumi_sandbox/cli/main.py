@@ -13,7 +13,7 @@ from pulumi_sandbox import passthrough, plugins
 from pulumi_sandbox.cli import arguments
 from pulumi_sandbox.engine import locate
 from pulumi_sandbox.engine.model import Engine, EngineError
-from pulumi_sandbox.workspace import PLACEHOLDERS, NoProjectError, Workspace
+from pulumi_sandbox.workspace import PLACEHOLDER, TOKENS, NoProjectError, Workspace
 from pulumi_sandbox.world.file import WRITABLE_FOLDER_HINT, WorldError, database_error, open_file
 
 HELP = """\
@@ -108,7 +108,7 @@ def run_pulumi(argv: list[str], command: arguments.CommandLine) -> int:
     if not engine.has_official_host:
         build_language_tools(workspace, command)
     if command.runs_program:
-        environment = PLACEHOLDERS | environment
+        environment |= {name: PLACEHOLDER for name in TOKENS if name in os.environ}
     if engine.has_official_host and command.runs_program:
         from pulumi_sandbox.language_host import official
 

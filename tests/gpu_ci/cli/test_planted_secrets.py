@@ -123,8 +123,11 @@ class Fakes:
     planted: Planted
     address: str = ""
     stored: dict[str, bytes] = field(default_factory=dict)
+    is_installed: bool = False
 
     def answer(self, path: str, body: bytes, _: str) -> tuple[int, Any]:
+        if path == "/api/v3/orgs/acme/installation" and self.is_installed:
+            return 200, {"id": CREATED[2]}
         if path == f"/api/v3/app-manifests/{self.planted.code}/conversions":
             return 201, {
                 "id": CREATED[1], "slug": "ci-manager", "owner": {"login": "acme"}, "pem": self.planted.created_key,
@@ -209,15 +212,17 @@ def create_in_the_browser(flow: Flow, fakes: Fakes, more: Mapping[str, str]) -> 
     )  # fmt: skip
     assert process.stderr
     first = process.stderr.readline()
-    found = re.search(r"http://127\.0\.0\.1:\d+", first)
+    found = re.search(r"(http://127\.0\.0\.1:\d+)(/\S*)", first)
     if not found:
         process.wait(20)
         raise AssertionError(first + process.stderr.read())
-    browser = Browser(found[0])
+    browser = Browser(*found.groups())
+    browser.served.set()
     [(action, manifest)] = browser.forms()
     state = parse_qs(urlsplit(action).query)["state"][0]
     path = f"{urlsplit(manifest['redirect_url']).path}?code={fakes.planted.code}&state={state}"
     status, created = browser.get(path)
+    fakes.is_installed = True
     installed = browser.get(f"{urlsplit(manifest['setup_url']).path}?installation_id={CREATED[2]}")[1]
     out, err = process.communicate(timeout=30)
     flow.outputs["output of github-app create"] = (first + out + err + created + installed).encode()
