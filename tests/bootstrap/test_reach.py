@@ -18,7 +18,7 @@ from bootstrap import google
 from tests.bootstrap.stacks import staging_with
 from tests.bootstrap.test_roles import bootstrapped, statements_of
 from tests.gpu_ci.harness import deploy
-from tests.gpu_ci.identity.test_claims import cel, recursion_limit  # noqa: F401 - a fixture
+from tests.gpu_ci.identity.cel import cel, recursion_limit  # noqa: F401 - a fixture
 from tests.gpu_ci.program.test_program import run
 from tests.gpu_ci.support import CALLS, COMPONENTS, COMPUTED, build
 

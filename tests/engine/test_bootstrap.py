@@ -20,8 +20,9 @@ from pulumi_sandbox.world.store import World
 
 from tests.bootstrap.stacks import staging_with
 from tests.conftest import ROOT, lay_out
+from tests.gpu_ci.identity.cel import cel
 from tests.gpu_ci.identity.iam import assume
-from tests.gpu_ci.identity.test_claims import cel, templated
+from tests.gpu_ci.identity.test_claims import templated
 from tests.gpu_ci.identity.tokens import job
 from tests.sandbox_runner import SandboxRunner
 from tests.test_docs import fences

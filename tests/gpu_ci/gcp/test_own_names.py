@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import re
-import sys
 from collections.abc import Iterator
 from typing import Any
 
 import celpy
 import pytest
-from celpy.adapter import json_to_cel
 from gpu_ci.gcp.build_gpu_bridge import BuildGpuBridge
 from gpu_ci.gcp.host_image_pipeline import HostImagePipeline
 from gpu_ci.gcp.runner_manager import RunnerManager, RunnerManagerArgs
@@ -21,6 +19,7 @@ from pulumi_sandbox.providers.gcp.permissions import of_image, of_machine
 
 from tests.gpu_ci.gcp import test_build_gpu_bridge, test_host_image_pipeline
 from tests.gpu_ci.harness import Deployment, deploy
+from tests.gpu_ci.identity.cel import evaluate, recursion_limit  # noqa: F401 - a fixture
 from tests.gpu_ci.support import COMPUTED
 
 PROJECT = "example-ci"
@@ -50,25 +49,15 @@ FOREIGN = ["database", "pool9-1a2b3c4d", "pool-1a2b3c4d", "gpu-tests-other-build
            "gpu-host-1a2b3c", "x-gpu-tests-stack-build-1a2b3c", "l4-1a2b3c4d"]  # fmt: skip
 
 
-@pytest.fixture(autouse=True)
-def recursion_limit() -> Iterator[None]:
-    """Restore the recursion limit, which celpy raises for the whole process."""
-    limit = sys.getrecursionlimit()
-    yield
-    sys.setrecursionlimit(limit)
-
-
 def cel(expression: str, path: str) -> bool:
-    """Evaluate a condition by a library for CEL, with Google's function for paths."""
+    """Evaluate a condition with Google's function for paths."""
 
     def extract(text: Any, template: Any) -> Any:
         before, after = re.split(r"\{\w+\}", template)
         found = re.search(f"{re.escape(before)}(.*?){re.escape(after) or '$'}", text)
         return celpy.celtypes.StringType(found[1] if found else "")
 
-    environment = celpy.Environment()
-    program = environment.program(environment.compile(expression), functions={"extract": extract})
-    return bool(program.evaluate({"resource": json_to_cel({"name": path})}))
+    return evaluate(expression, functions={"extract": extract}, resource={"name": path})
 
 
 def may(name: str, deployment: Deployment, permission: str, path: str) -> bool:

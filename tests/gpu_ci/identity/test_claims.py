@@ -2,38 +2,19 @@
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any
 
-import celpy
 import pytest
 from gpu_ci.aws import github_identity as of_aws
 from gpu_ci.gcp import github_identity as of_google
 from gpu_ci.github_trust import TEMPLATE_CLAIMS
 
+from .cel import cel, recursion_limit  # noqa: F401 - a fixture
 from .iam import allows
 from .tokens import JOBS, TRUSTED, Claims, trust
 
 PROVIDER = "arn:aws:iam::123456789012:oidc-provider/token.actions.githubusercontent.com"
-
-
-@pytest.fixture(autouse=True)
-def recursion_limit() -> Iterator[None]:
-    """Restore the recursion limit, which celpy raises for the whole process."""
-    limit = sys.getrecursionlimit()
-    yield
-    sys.setrecursionlimit(limit)
-
-
-def cel(condition: str, claims: Claims) -> bool:
-    """Evaluate a condition as Google does; an error, such as a claim that is missing, refuses the token."""
-    environment = celpy.Environment()
-    program = environment.program(environment.compile(condition))
-    try:
-        return bool(program.evaluate({"assertion": celpy.json_to_cel(claims)}))
-    except celpy.CELEvalError:
-        return False
 
 
 def google(name: str) -> str:
