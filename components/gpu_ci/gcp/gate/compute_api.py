@@ -16,6 +16,9 @@ _NO_RETRIES = 0
 
 OFF = ("STOPPED", "SUSPENDED", "TERMINATED")
 """The states of a machine that is off (discovery document compute v1, Instance.status)."""
+# Our own state of a machine that does not exist.
+GONE = "DELETED"
+OFF_OR_GONE = (*OFF, GONE)
 
 # The warning of a complete but empty list.
 _NO_RESULTS = "NO_RESULTS_ON_PAGE"
@@ -62,6 +65,20 @@ class ComputeApi(Protocol):
 
     def serial(self, project: str, zone: str, name: str, start: int) -> tuple[str, int]:
         """Return the output of the first serial port after `start` bytes, and the `start` for the next call."""
+
+
+def state_of(api: ComputeApi, machine: tuple[str, str, str], number: str) -> str:
+    """Return the state of the machine (project, zone, name) with this id.
+
+    It is GONE if no machine has the name, or another one: others may delete a machine and create one of the same name.
+    """
+    try:
+        state, found = api.status(*machine)
+    except ApiError as error:
+        if error.missing:
+            return GONE
+        raise
+    return state if found == number else GONE
 
 
 class GoogleCompute(GoogleService):

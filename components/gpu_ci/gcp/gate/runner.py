@@ -18,7 +18,7 @@ from typing import Any, TypeVar
 
 from ...naming import fit, machine_prefix
 from ..template_links import region_and_name_of_template
-from .compute_api import OFF, ApiError, ComputeApi
+from .compute_api import GONE, OFF_OR_GONE, ApiError, ComputeApi, state_of
 from .stopped import delete_stopped
 from .verdict import CANCELLED, FAIL, NO_CAPACITY, NO_VERDICT, PASS, STEPS, Channel, Verdict
 from .waiting import Clock, Pace, RealClock
@@ -49,12 +49,10 @@ _ANSWER_WITHIN_SEC = 120.0
 # sandbox, all connections are refused after the process that emulates Google was killed.
 _CONNECT_WITHIN_SEC = 10.0
 
-# The states of a machine in Compute Engine (discovery document compute v1, Instance.status). GONE is this module's own
-# state, for a machine that does not exist. A flex-start machine is PENDING while it waits for capacity.
-_GONE = "GONE"
+# The states of a machine in Compute Engine (discovery document compute v1, Instance.status). A flex-start machine is
+# PENDING while it waits for capacity.
 _STARTING = ("PENDING", "PROVISIONING", "STAGING")
 _STOPPING = ("PENDING_STOP", "STOPPING", "SUSPENDING", "DEPROVISIONING")
-_OFF = (*OFF, _GONE)
 
 # The values that differ between two markets (discovery document compute v1, Scheduling). Google restarts only machines
 # that are not preemptible.
@@ -335,7 +333,7 @@ class _ZoneCheck:
         rate_limited = False if self._creation else self._read_state()
         # The reports are read after the state. If the state is off, the machine has made all its reports.
         is_readable = not rate_limited and self._state not in _STARTING
-        if is_readable and (verdict := self._reported(last=self._state in _OFF)):
+        if is_readable and (verdict := self._reported(last=self._state in OFF_OR_GONE)):
             return self._preempted() if verdict.reason == "preempted" else verdict
         context.slow_down(channel.rate_limited)
         now = context.clock.now()
@@ -359,7 +357,7 @@ class _ZoneCheck:
         self._verdict = self._verdict or self._channel.verdict(last)
         if self._verdict:
             self._read_state()
-        if self._state == _GONE:
+        if self._state == GONE:
             self._verdict = None
         return self._verdict if self._is_answered else None
 
@@ -371,7 +369,7 @@ class _ZoneCheck:
         context = self._context
         self._is_answered = False
         try:
-            self._state, self._answered_at = self._state_now(), context.clock.now()
+            self._state, self._answered_at = state_of(context.api, self._machine, self._id), context.clock.now()
             self._is_answered = True
         except ApiError as error:
             within_sec = _CONNECT_WITHIN_SEC if error.connection_refused else _ANSWER_WITHIN_SEC
@@ -381,22 +379,13 @@ class _ZoneCheck:
             return error.rate_limited
         return False
 
-    def _state_now(self) -> str:
-        try:
-            state, number = self._context.api.status(*self._machine)
-        except ApiError as error:
-            if error.missing:
-                return _GONE
-            raise
-        return state if number == self._id else _GONE
-
     def _has_stopped(self, now: float) -> bool:
         """Return True if the machine is off and all its reports have been read, or if its stop takes too long."""
-        if self._state not in (*_STOPPING, *_OFF):
+        if self._state not in (*_STOPPING, *OFF_OR_GONE):
             return False
         if self._stopping_since is None:
             self._stopping_since = now
-        all_read = self._state in _OFF and self._channel.settled
+        all_read = self._state in OFF_OR_GONE and self._channel.settled
         return all_read or now - self._stopping_since >= _STOP_WITHIN_SEC
 
     def _stopped(self) -> Verdict:
@@ -407,7 +396,7 @@ class _ZoneCheck:
         """
         if self._context.cancel.is_set():
             return _cancelled(self._zone)
-        if self._state != _GONE:
+        if self._state != GONE:
             return self._without_verdict(f"the {self._spec.noun} stopped without a verdict")
         if self._body["scheduling"].get("provisioningModel") == "SPOT":
             return self._preempted()

@@ -10,7 +10,7 @@ from pathlib import Path
 from threading import Event
 from typing import Any, Protocol, TypeVar
 
-from ..gate.compute_api import OFF, ApiError, ComputeApi
+from ..gate.compute_api import OFF_OR_GONE, ApiError, ComputeApi, state_of
 from ..gate.waiting import Clock
 from .failures import BridgeError
 from .protocol import ARTIFACTS, REPORT_SEC, RESULT, Result, log_name, parse_result
@@ -20,8 +20,6 @@ from .storage import GoogleStorage
 _POLL_SEC = 0.5
 _STATE_EVERY_SEC = 5.0
 # The state of a machine that is off or missing. A machine that is stopping may still write its result.
-_GONE = "DELETED"
-_OFF = (*OFF, _GONE)
 # Google's client retries for about a minute. A network that is cut for longer than this ends the step.
 _ANSWER_WITHIN_SEC = 180.0
 # An object of the output has at most half of it. An object is in memory.
@@ -69,15 +67,15 @@ class Follower:
             self._is_complete = True
             if result := self._poll():
                 return result
-            if state in _OFF and self._is_complete:
+            if state in OFF_OR_GONE and self._is_complete:
                 failure = "preempted" if self.was_preempted(zone, name, number) else "lost-machine"
                 raise BridgeError(failure, f"{name} in {zone} is {state.lower()}, and it wrote no result")
             if clock.now() >= until:
                 raise BridgeError("lost-machine", f"{name} in {zone} reported no result in {self._limit_sec:.0f} s")
             if clock.now() >= state_at:
                 state_at = clock.now() + _STATE_EVERY_SEC
-                state = self._answer(lambda: self._state(zone, name, number), "")
-                if state in _OFF:
+                state = self._answer(lambda: state_of(self._api, (self._project, zone, name), number), "")
+                if state in OFF_OR_GONE:
                     continue  # the machine wrote its last object before it was off
             clock.wait(self._cancel, _POLL_SEC)
         raise BridgeError("cancelled", f"the command on {name} in {zone} was ended")
@@ -150,15 +148,6 @@ class Follower:
             return instead
         self._answered_at = self._clock.now()
         return answer
-
-    def _state(self, zone: str, name: str, number: str) -> str:
-        try:
-            state, found = self._api.status(self._project, zone, name)
-        except ApiError as error:
-            if error.missing:
-                return _GONE
-            raise
-        return state if found == number else _GONE
 
     def was_preempted(self, zone: str, name: str, number: str) -> bool:
         """Return True if Google's list of operations has a preemption of the machine."""
