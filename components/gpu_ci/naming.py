@@ -27,6 +27,11 @@ def fit(text: str, limit: int) -> str:
     return f"{normalized[: limit - 7].rstrip('-')}-{digest}"
 
 
+def label_of(name: str, stack: str) -> str:
+    """Return the label of what a component creates beside Pulumi. Stacks may share a project, so it has the stack."""
+    return fit(f"{name}-{stack}", 50)
+
+
 def machine_prefix(pool: str, role: str) -> str:
     """Return the start of the names of a pool's machines with a role. Grants depend on it, so it must not change."""
     return f"{fit(pool, 45)}-{role}-"

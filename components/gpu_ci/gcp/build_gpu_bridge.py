@@ -51,11 +51,6 @@ def _around_sec(smoke: SmokeSettings) -> int:
     return smoke.deadline_sec + _FETCH_SEC + REPORT_SEC
 
 
-def _label(name: str, stack: str) -> str:
-    """Return the value of the label gpu-ci-bridge. Several stacks may share a project, so it contains the stack."""
-    return naming.fit(f"{name}-{stack}", 50)
-
-
 def _without_id(link: Any) -> str:
     return str(link).partition("?")[0]
 
@@ -257,11 +252,11 @@ class BuildGpuBridge(Component):
 
     @property
     def _label(self) -> str:
-        return _label(self._name, pulumi.get_stack())
+        return naming.label_of(self._name, pulumi.get_stack())
 
     @classmethod
     def own_names(cls, name: str, stack: str) -> dict[str, list[str]]:
-        own = [naming.machine_prefix(_label(name, stack), ROLE)]
+        own = [naming.machine_prefix(naming.label_of(name, stack), ROLE)]
         return {"instances": own, "disks": own}
 
     def _account(self, role: str, prefix: str, description: str) -> gcp.serviceaccount.Account:

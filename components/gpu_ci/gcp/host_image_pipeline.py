@@ -22,7 +22,6 @@ from ..payload import lock
 from . import identities, schedules
 from .build.rules import BuildRegion
 from .build_program import LOCK, PIP_INSTALL, BuildProgram, archive
-from .host_image.api import pipeline_label
 from .machine.args import GpuMachineArgs, ImageDriver
 from .machine.rules import machine_of
 from .machine.runner import Registration, RunnerGithub, RunnerSettings
@@ -238,7 +237,7 @@ class HostImagePipeline(ImagePipeline):
         super().__init__(name, args, opts)
         self._name, self._args = name, args
         self._tags = merge(args.labels, {"gpu-ci-pool": name})
-        label = pipeline_label(name, pulumi.get_stack())
+        label = naming.label_of(name, pulumi.get_stack())
         self._account = account = identities.service_account(
             f"{name}-account", "image", name, f"builds of the host images {name}", args.project, self.child()
         )
@@ -283,7 +282,7 @@ class HostImagePipeline(ImagePipeline):
 
     @classmethod
     def own_names(cls, name: str, stack: str) -> dict[str, list[str]]:
-        label = pipeline_label(name, stack)
+        label = naming.label_of(name, stack)
         own = [naming.machine_prefix(label, role) for role in ("build", "check")]
         return {"instances": own, "disks": own, "images": [f"{label}-"]}
 

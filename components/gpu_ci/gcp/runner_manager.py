@@ -236,7 +236,14 @@ class RunnerManager(Component):
             gcp.storage.BucketIAMMember(
                 f"{self._name}-state-writer",
                 bucket=bucket.name,
-                role=self._role("state", manager_permissions.STATE),
+                role=identities.custom_role(
+                    f"{self._name}-state-role",
+                    f"gpu-ci-{self._name}-state",
+                    f"GPU runner manager {self._name}: state",
+                    google_permissions.of_calls(manager_permissions.STATE),
+                    self._args.project,
+                    self.child(),
+                ),
                 member=self._member,
                 opts=self.child(),
             )
@@ -250,17 +257,6 @@ class RunnerManager(Component):
             role="roles/secretmanager.secretAccessor",
             member=self._member,
             opts=self.child(),
-        )
-
-    def _role(self, purpose: str, calls: Any) -> pulumi.Output[str]:
-        """Create a custom role with the permissions of these calls."""
-        return identities.custom_role(
-            f"{self._name}-{purpose}-role",
-            f"gpu-ci-{self._name}-{purpose}",
-            f"GPU runner manager {self._name}: {purpose}",
-            google_permissions.of_calls(calls),
-            self._args.project,
-            self.child(),
         )
 
     def _worker_pool(

@@ -7,6 +7,7 @@ import re
 from datetime import datetime
 from typing import Any
 
+from gpu_ci import naming
 from gpu_ci.cli.images.pipelines import FAILED, MISSING, PASSED, Candidate, Pipeline, PoolPin
 from gpu_ci.cli.output import InputError
 from gpu_ci.gcp.gate.compute_api import ApiError
@@ -56,7 +57,7 @@ def keep_hint(pipeline: Pipeline, pin: PoolPin) -> str:
 
 
 def _label(pipeline: Pipeline) -> str:
-    return api.pipeline_label(pipeline.name, pipeline.file.stack)
+    return naming.label_of(pipeline.name, pipeline.file.stack)
 
 
 def _candidate(image: dict[str, Any]) -> Candidate:

@@ -6,7 +6,6 @@ import uuid
 from collections.abc import Mapping
 from typing import Any
 
-from ...naming import fit
 from ..gate.compute_api import GoogleCompute
 
 IMAGE_LABEL, CHECK_LABEL = "gpu-ci-image", "gpu-ci-check"
@@ -73,8 +72,3 @@ class GoogleImages(GoogleCompute):
 def path_of(link: str) -> str:
     """Return the path of an image without host and API version, as projects/<project>/global/images/<name>."""
     return link[link.index("projects/") :] if "projects/" in link else link
-
-
-def pipeline_label(name: str, stack: str) -> str:
-    """Return the label gpu-ci-image of a pipeline's images, which is also the start of their names."""
-    return fit(f"{name}-{stack}", 50)
