@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import base64
 import json
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -12,6 +11,7 @@ from typing import Any
 
 import yaml
 
+from gpu_ci.cli.github_app import secret_store
 from gpu_ci.cli.google_api import NOT_FOUND, Call, GoogleError, caller
 from gpu_ci.cli.programs import NotAskedError
 from gpu_ci.cli.stack_files import StackFile
@@ -83,15 +83,10 @@ class Deployment:
 
     def private_key(self, secret: str) -> bytes | None:
         """Return the newest version of a secret, or None if there is none. The value stays in memory."""
-        if arn := aws_secret(secret):
-            from gpu_ci.cli.doctor import eks  # loads the packages of AWS
-
-            return eks.secret_value(secret, arn["region"])
+        if aws_secret(secret):
+            return secret_store.newest_on_aws(secret)
         try:
-            answer = self.call(
-                "secretmanager", "v1",
-                lambda api: api.projects().secrets().versions().access(name=f"{secret}/versions/latest"),
-            )  # fmt: skip
+            return secret_store.newest_on_google(self.call, secret)
         except GoogleError as error:
             if error.status == NOT_FOUND:
                 return None
@@ -100,7 +95,6 @@ class Deployment:
             role = "roles/secretmanager.secretAccessor"
             fix = (f"{grant} --member {caller()} --role {role}",) if error.status == _FORBIDDEN else ()
             raise NotAskedError(f"the key in {secret} cannot be read: {error}", fix) from None
-        return base64.b64decode(answer.get("payload", {}).get("data", ""))
 
 
 def _yaml(path: Path) -> dict[str, Any]:

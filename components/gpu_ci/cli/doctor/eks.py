@@ -110,17 +110,6 @@ def steps(file: StackFile, cluster: Cluster) -> Sequence[Step[Cluster]]:  # noqa
     return STEPS
 
 
-def secret_value(arn: str, region: str) -> bytes | None:
-    """Return the newest version of a secret in AWS Secrets Manager, or None if there is none."""
-    try:
-        answer = connect("secretsmanager", Account(region)).call("get_secret_value", SecretId=arn)
-    except ApiError as error:
-        if error.missing:
-            return None
-        raise NotAskedError(f"the key in {arn} cannot be read: {error}") from None
-    return str(answer.get("SecretString", "")).encode()
-
-
 def identity(cluster: Cluster) -> Finding:
     answer = cluster.aws("sts", "get_caller_identity")
     return Finding("pass", f"account {answer['Account']}", answer)

@@ -83,16 +83,12 @@ class Stores:
 
     def newest(self, secret: str) -> bytes | None:
         """Return the newest version of a secret, or None if it cannot be read. The value stays in memory."""
-        if self._google is None or aws_secret(secret):
-            return _newest_on_aws(secret)
         try:
-            answer = self._google(
-                "secretmanager", "v1",
-                lambda api: api.projects().secrets().versions().access(name=f"{secret}/versions/latest"),
-            )  # fmt: skip
+            if self._google is None or aws_secret(secret):
+                return newest_on_aws(secret)
+            return newest_on_google(self._google, secret)
         except (GoogleError, NotAskedError):
             return None
-        return base64.b64decode(answer.get("payload", {}).get("data", ""))
 
 
 def stores(secrets: Iterable[str]) -> Stores:
@@ -100,15 +96,31 @@ def stores(secrets: Iterable[str]) -> Stores:
     return Stores(connect() if any(not aws_secret(each) for each in secrets) else None)
 
 
-def _newest_on_aws(secret: str) -> bytes | None:
+def newest_on_google(call: Call, secret: str) -> bytes:
+    """Return the newest version of a secret in Secret Manager. Raise GoogleError if it cannot be read."""
+    answer = call(
+        "secretmanager", "v1",
+        lambda api: api.projects().secrets().versions().access(name=f"{secret}/versions/latest"),
+    )  # fmt: skip
+    return base64.b64decode(answer.get("payload", {}).get("data", ""))
+
+
+def newest_on_aws(secret: str) -> bytes | None:
+    """Return the newest version of a secret in AWS Secrets Manager, or None if there is none.
+
+    Raises:
+        NotAskedError: The secret cannot be read.
+    """
     from gpu_ci.aws.limits.eks_api import Account, ApiError, AwsClient
 
     arn = aws_secret(secret)
     assert arn, "checked before"  # noqa: S101
     try:
         answer = AwsClient("secretsmanager", Account(arn["region"])).call("get_secret_value", SecretId=secret)
-    except ApiError:
-        return None
+    except ApiError as error:
+        if error.missing:
+            return None
+        raise NotAskedError(f"the key in {secret} cannot be read: {error}") from None
     return str(answer.get("SecretString", "")).encode()
 
 

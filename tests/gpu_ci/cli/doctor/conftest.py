@@ -12,6 +12,7 @@ import jwt
 import pytest
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import rsa
+from gpu_ci.aws.limits import eks_api
 from gpu_ci.cli import google_api, programs
 from gpu_ci.cli.doctor import eks, google
 from gpu_ci.cli.programs import NotAskedError, Output
@@ -170,6 +171,7 @@ def environment(ask: Ask, tmp_path: Path, github: Github, monkeypatch: pytest.Mo
     monkeypatch.setattr(google, "quota_project", lambda: found.connect() and found.quota_project)
     monkeypatch.setattr(programs, "run", found.run)
     monkeypatch.setattr(eks, "connect", connect(lambda: found.account))
+    monkeypatch.setattr(eks_api, "AwsClient", connect(lambda: found.account))
     return found
 
 
