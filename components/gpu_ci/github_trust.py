@@ -63,9 +63,13 @@ def set_subject(repository: str) -> str:
 def variables(stack: str) -> dict[str, str]:
     """Return the variables on GitHub with the values of a stack, by the input of the workflow deploy-stack."""
     suffix = re.sub("[^A-Z0-9]", "_", stack.upper())
-    names = ("backend", "google-provider", "google-service-account", "aws-role")
-    prefixes = ("PULUMI_BACKEND", "GOOGLE_PROVIDER", "GOOGLE_SERVICE_ACCOUNT", "AWS_ROLE")
-    return {name: f"{prefix}_{suffix}" for name, prefix in zip(names, prefixes, strict=True)}
+    prefixes = {
+        "backend": "PULUMI_BACKEND",
+        "google-provider": "GOOGLE_PROVIDER",
+        "google-service-account": "GOOGLE_SERVICE_ACCOUNT",
+        "aws-role": "AWS_ROLE",
+    }
+    return {name: f"{prefix}_{suffix}" for name, prefix in prefixes.items()}
 
 
 NumericId = Annotated[str, BeforeValidator(_numeric_id)]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import re
-from collections.abc import Callable, Hashable, Mapping
+from collections.abc import Callable, Hashable, Iterable, Mapping
 from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
@@ -69,6 +69,14 @@ class StackFile:
         hidden = {*_SECRETS_PROVIDER, *(["environment"] if self.environments else [])}
         own = (key for key in self.config if key != _PROJECT and not key.startswith("gpu-ci:"))
         return [*self.environments, *(key for key in self.others if key not in hidden), *own]
+
+    def at(self, path: str) -> Any:
+        """Return the value at a dotted path, such as gpu-ci:site.github.owner, or None."""
+        key, *names = path.split(".")
+        value = self.value(key)
+        for name in names:
+            value = value.get(name) if isinstance(value, Mapping) else None
+        return value
 
     def value(self, key: str) -> Any:
         """Return a value as the Pulumi program gets it: JSON text, as `pulumi config set` writes it, is decoded."""
@@ -240,10 +248,15 @@ def for_each_file(
 
 def siblings(path: Path) -> list[StackFile]:
     """Return the other stack files in the folder of a stack file, without those that cannot be read."""
+    return readable(other for other in sorted(path.parent.glob("Pulumi.*.yaml")) if other.name != path.name)
+
+
+def readable(paths: Iterable[Path]) -> list[StackFile]:
+    """Return the stack files that can be read. Commands that run for each file report the others."""
     found = []
-    for other in sorted(path.parent.glob("Pulumi.*.yaml")):
-        with contextlib.suppress(click.ClickException):
-            found += [read(other)] if other.name != path.name else []
+    for path in paths:
+        with contextlib.suppress(Failure):
+            found.append(read(path))
     return found
 
 

@@ -58,7 +58,7 @@ def check(values: Mapping[str, Any], unread: Collection[str] = (), *, stack: str
         registration = requirements.managed_registration(site, github)
         choices, found = pools.check(values[POOLS], values[CLUSTERS], has_clusters, registration)
     pipelines, of_images = images.check(values[IMAGES], values[CLUSTERS], has_clusters)
-    specs = [*choices, *pipelines]
+    specs: list[PoolSpec | PipelineSpec] = [*choices, *pipelines]
     only_aws = bool(specs) and values[MANAGER] is None and all(spec.cloud == "aws" for spec in specs)
     project_needed = project is not None or (complete and not (only_aws and not _has_google_secrets(values)))
     if project_needed and PROJECT not in unread:
@@ -67,7 +67,7 @@ def check(values: Mapping[str, Any], unread: Collection[str] = (), *, stack: str
         unneeded = only_aws and project is None
         problems = [replace(each, hint=hint) if unneeded else each for each in of_project] + problems
     if complete and SITE not in unread:
-        problems += requirements.missing_subnetworks([*choices, *pipelines], site, problems + found + of_images)
+        problems += requirements.missing_subnetworks(specs, site, problems + found + of_images)
     problems += found
     problems += _with_package(CLUSTERS, lambda: clusters.problems(values[CLUSTERS], choices))
     problems += of_images
@@ -76,7 +76,7 @@ def check(values: Mapping[str, Any], unread: Collection[str] = (), *, stack: str
         problems += requirements.missing_registration(choices, site, github, unread, manager=has_manager)
     problems += requirements.missing_for_manager(choices, values, unread)
     problems += requirements.duplicate_scale_sets(choices)
-    problems += requirements.names_of_others([*choices, *pipelines], stack)
+    problems += requirements.names_of_others(specs, stack)
     problems += requirements.incompatible(choices, site, github)
     valid = list(pools.valid_pools(choices, problems))
     granted, found = quotas.check(

@@ -65,7 +65,7 @@ def warnings(file: StackFile, wrong: Collection[Problem] = ()) -> list[str]:
     used_clusters = [each.get("clusterName") for each in entries]
     reported = {problem.path for problem in wrong}
     keys = (MANAGER_APP, RUNNER_APP, GROUP)
-    given = [key for key in keys if key in reported or _at(file, key) is not None]
+    given = [key for key in keys if key in reported or file.at(key) is not None]
     others = prerequisites.other_projects(file.pools, file.project, ("image", "reservation")) if file.project else []
     return [
         *old_images,
@@ -73,7 +73,7 @@ def warnings(file: StackFile, wrong: Collection[Problem] = ()) -> list[str]:
         *others,
         *prerequisites.build_pools(file.pools),
         *stack_warnings(file.pools, clusters, used_clusters, given),
-        *plans.notes(file.value(plans.KEY), _at(file, plans.PLAN)),
+        *plans.notes(file.value(plans.KEY), file.at(plans.PLAN)),
         *_other_stacks(file),
     ]
 
@@ -91,17 +91,8 @@ def _other_stacks(file: StackFile) -> Iterator[str]:
 
 def _repositories(file: StackFile) -> set[str]:
     """Return the repositories that may use the runners of a stack, with their owner."""
-    owner, names = _at(file, f"{SITE}.github.owner"), _at(file, f"{GROUP}.repositories")
+    owner, names = file.at(f"{SITE}.github.owner"), file.at(f"{GROUP}.repositories")
     return {f"{owner}/{name}" for name in names} if owner and isinstance(names, list) else set()
-
-
-def _at(file: StackFile, path: str) -> Any:
-    """Return the value at a dotted path of a stack file, or None."""
-    key, *fields = path.split(".")
-    value = file.value(key)
-    for field in fields:
-        value = value.get(field) if isinstance(value, Mapping) else None
-    return value
 
 
 def show(file: StackFile, wrong: list[Problem], notes: list[str]) -> None:

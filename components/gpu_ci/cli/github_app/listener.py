@@ -147,7 +147,7 @@ class Flow:
         """
         url = urlsplit(path)
         values = {name: found[0] for name, found in parse_qs(url.query).items()}
-        each = next(each for each in self.registrations if url.path == f"{self.path}created/{each.app.key}")
+        each = self.routes[url.path]
         if not secrets.compare_digest(values.get("state", ""), each.state):
             raise click.ClickException("the request does not come from this page: another state")
         if each.created:
@@ -161,8 +161,9 @@ class Flow:
         self.report(f"{each.app.key}: created as App {created.id}; its key is in {each.app.secret}")
 
     @property
-    def routes(self) -> set[str]:
-        return {f"{self.path}created/{each.app.key}" for each in self.registrations}
+    def routes(self) -> dict[str, Registration]:
+        """The Apps by the path to which GitHub sends the browser back."""
+        return {f"{self.path}created/{each.app.key}": each for each in self.registrations}
 
 
 def server(port: int) -> HTTPServer:

@@ -9,14 +9,11 @@ from __future__ import annotations
 
 import importlib
 from collections.abc import Iterable, Mapping
-from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
-from pathlib import Path
 from typing import Any
 
-from gpu_ci.cli.output import Failure
-from gpu_ci.cli.stack_files import StackFile, problems_found, read
+from gpu_ci.cli.stack_files import StackFile, problems_found
 from gpu_ci.kinds import image_component_for
 from gpu_ci.stack import images, pools
 from gpu_ci.stack.clusters import CLUSTERS
@@ -115,12 +112,3 @@ def pins_of(pipeline: Pipeline, files: Iterable[StackFile]) -> list[PoolPin]:
         for (pool, keys), reference in images.pinned(value.items(), component.PINS).items()
         if kind.owns(pipeline, reference)
     ]
-
-
-def readable(paths: Iterable[Path]) -> list[StackFile]:
-    """Return the stack files that can be read. Commands that run for each file report the others."""
-    found = []
-    for path in paths:
-        with suppress(Failure):
-            found.append(read(path))
-    return found

@@ -20,10 +20,9 @@ from gpu_ci.cli.images.pipelines import (
     kind_of,
     pins_of,
     pipelines,
-    readable,
 )
 from gpu_ci.cli.output import InputError, print_error, print_json, print_table, print_text
-from gpu_ci.cli.stack_files import StackFile, files_of, for_each_file, read
+from gpu_ci.cli.stack_files import StackFile, files_of, for_each_file, read, readable
 from gpu_ci.errors import did_you_mean
 from gpu_ci.stack.images import IMAGES
 from gpu_ci.stack.pools import POOLS

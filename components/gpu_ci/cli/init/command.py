@@ -210,21 +210,21 @@ def _read(folder: Path, given: Mapping[str, Any], wrong: list[Problem]) -> Repos
     subnets = _subnets(given["subnets"], wrong)
     kinds = {pool.kind for pool in pools}
     on_aws_alone = kinds == {"eks-runners"}
+    # Of the options that name where the keys are, a stack on AWS alone needs one, and others need --project.
+    unneeded = "project" if on_aws_alone and not given["project"] else "aws_account"
     for name, option in OPTIONS.items():
-        is_required = kinds & {*option.kinds} or (given["organization"] and name in _OF_ORGANIZATION)
-        if name in ("project", "aws_account") and on_aws_alone:
-            is_required = name == "aws_account" and not given["project"]
-        elif name == "aws_account":
-            is_required = False
+        is_required = name != unneeded and (
+            kinds & {*option.kinds} or (given["organization"] and name in _OF_ORGANIZATION)
+        )
         if is_required and not given[name]:
             wrong.append(Problem(option.flag, "is missing", hint=f"such as {option.flag} {option.example}"))
-        elif name == "aws_account" and given[name] and (given["project"] or not on_aws_alone):
-            text = "is for stacks with pools of kind eks-runners alone, and replaces --project"
-            wrong.append(Problem(option.flag, text, given[name], hint="leave one of the two options out"))
         elif given[name] and pools and not is_required and name not in ("organization", "project", "aws_account"):
             text = f"is for pools of kind {' and '.join(option.kinds)}, and there are none"
             hint = "leave the option out, or give --pool, --gke-cluster or --organization"
             wrong.append(Problem(option.flag, text, hint=hint))
+    if given["aws_account"] and (given["project"] or not on_aws_alone):
+        text = "is for stacks with pools of kind eks-runners alone, and replaces --project"
+        wrong.append(Problem("--aws-account", text, given["aws_account"], hint="leave one of the two options out"))
     for flag, value in (("--stack", given["stack"]), ("FOLDER", folder.resolve().name)):
         if not PULUMI_NAME.fullmatch(value):
             expected = "1 to 100 letters, digits, '-', '_' and '.'"
@@ -272,13 +272,7 @@ def _other_stacks(folder: Path, given: Mapping[str, Any]) -> list[StackFile]:
     A stack file that cannot be read is left out: `gpu-ci check` reports its mistakes.
     """
     files = [file for file in siblings(folder / f"Pulumi.{given['stack']}.yaml") if given["organization"]]
-    return [file for file in files if _github_of(file).get("owner") == given["organization"]]
-
-
-def _github_of(file: StackFile) -> Mapping[str, Any]:
-    site = file.value(SITE)
-    github = site.get("github") if isinstance(site, Mapping) else None
-    return github if isinstance(github, Mapping) else {}
+    return [file for file in files if file.at(f"{SITE}.github.owner") == given["organization"]]
 
 
 def _registered_apps(files: Iterable[StackFile]) -> dict[str, Mapping[str, Any]]:
@@ -288,9 +282,8 @@ def _registered_apps(files: Iterable[StackFile]) -> dict[str, Mapping[str, Any]]
     """
     found: dict[str, Mapping[str, Any]] = {}
     for file in files:
-        github = _github_of(file)
         for app in (ADMIN_APP, RUNNER_APP, MANAGER_APP):
-            own = github.get(app.key)
+            own = file.at(f"{SITE}.github.{app.key}")
             fields = {name: own.get(name) for name in _APP_FIELDS} if isinstance(own, Mapping) else {}
             complete = fields and all(isinstance(fields[name], kind) for name, kind in _APP_FIELDS.items())
             if complete and fields["id"] != app.id:

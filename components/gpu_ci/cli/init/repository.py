@@ -63,8 +63,6 @@ def kind_of(machine: Machine, on_gke: bool) -> str:
     return ON_GKE if on_gke and machine.cloud == "gcp" else _KINDS[machine.cloud]
 
 
-# The partitions of AWS by the first part of a region (docs.aws.amazon.com/IAM/latest/UserGuide/reference-arns.html).
-_PARTITIONS = {"cn": "aws-cn", "eusc": "aws-eusc"}
 # The default time limit of a job (docs.github.com/en/actions/reference/workflows-and-actions/workflow-syntax,
 # jobs.<job_id>.timeout-minutes: 360).
 FLEX_START_SEC = 6 * 3600
@@ -162,9 +160,10 @@ class Repository:
         """Return the fields of an App in the stack file."""
         key = f"projects/{self.project}/secrets/{app.secret}"
         if self.aws_account:
-            partition = _PARTITIONS.get(self.aws_region.partition("-")[0], "aws")
-            partition = "aws-us-gov" if self.aws_region.startswith("us-gov-") else partition
-            key = f"arn:{partition}:secretsmanager:{self.aws_region}:{self.aws_account}:secret:{app.secret}"
+            from gpu_ci.aws.resource_names import partition  # stacks on Google Cloud do not need it
+
+            place = f"{partition(self.aws_region)}:secretsmanager:{self.aws_region}:{self.aws_account}"
+            key = f"arn:{place}:secret:{app.secret}"
         return self.registered.get(app.key) or {"id": app.id, "installationId": app.installation, "privateKey": key}
 
     @property

@@ -114,7 +114,7 @@ def _next_steps(folder: Path, values: Mapping[str, Any]) -> Sequence[str]:
         *([] if (folder / ".git").exists() else ["git init --initial-branch main"]),
         "uv lock   (writes uv.lock, which the workflows and images need)",
         "uv run pytest   (downloads 3 GB for torch; without a GPU, the GPU tests are skipped)",
-        *([f"{replaced}   (GitHub cannot read this folder)", "uv lock"] if local else []),
+        *([replaced, "uv lock"] if local else []),
         'git add . && git commit --message "Start the project"',
         "uv run pre-commit install   (from now on, git refuses commits on main)",
     ]
