@@ -49,6 +49,7 @@ def outputs(sandbox: SandboxRunner) -> dict[str, Any]:
     return told
 
 
+@pytest.mark.slow
 def test_a_failed_check_fails_the_up_with_its_own_words_and_the_old_template_serves_until_the_next_up(
     proven: SandboxRunner,
 ) -> None:

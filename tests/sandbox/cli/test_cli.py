@@ -126,6 +126,7 @@ def test_a_world_that_cannot_be_read_is_one_message(
 # From here on with the real CLI.
 
 
+@pytest.mark.slow
 @pytest.mark.engine
 def test_a_stack_that_has_a_file_is_made_once_and_its_config_and_secrets_reach_the_program(project: Project) -> None:
     runner = project(

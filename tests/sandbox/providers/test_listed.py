@@ -26,6 +26,7 @@ aws.ec2.Subnet("z", vpc_id="vpc-0123456789abcdef0", cidr_block="10.2.0.0/24", op
 """
 
 
+@pytest.mark.slow
 @pytest.mark.engine
 def test_what_sandbox_yaml_lists_is_imported_and_then_updated_as_the_program_says(project: Project) -> None:
     runner = project(PROGRAM)
