@@ -18,6 +18,11 @@ from pulumi_sandbox.language_host.server import PLUGIN_GRACE
 
 ANSI = re.compile(r"\x1b\[[0-9;]*[A-Za-z]")
 
+# By default, the CLI writes the whole state before and after each resource: half of the CPU time of a test. Only the
+# tests that kill it need that.
+STATE_AT_THE_END = {"PULUMI_EXPERIMENTAL": "true", "PULUMI_SKIP_CHECKPOINTS": "true"}
+STATE_AT_EACH_STEP = dict.fromkeys(STATE_AT_THE_END, "false")
+
 
 @dataclass(frozen=True)
 class Finished:
@@ -42,7 +47,7 @@ class SandboxRunner:
         """Start a command in a process group of its own."""
         self.folder.mkdir(parents=True, exist_ok=True)
         env = {name: value for name, value in os.environ.items() if not name.startswith("PULUMI_")}
-        env |= {"PULUMI_SANDBOX_DIR": str(self.folder), "NO_COLOR": "1"} | environment
+        env |= {"PULUMI_SANDBOX_DIR": str(self.folder), "NO_COLOR": "1"} | STATE_AT_THE_END | environment
         process = subprocess.Popen(
             [str(Path(sys.executable).parent / "pulumi-sandbox"), *args],
             cwd=self.project,
