@@ -21,7 +21,7 @@ answer, also if a computed output repeats a secret. A hook refuses a call with `
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -46,9 +46,6 @@ class Cloud:
     coerces_scalars: ClassVar[bool] = True
     # Inputs whose change replaces a resource, for all types without a table of replacing changes.
     always_new: ClassVar[Collection[str]] = ()
-    # Functions that this class answers itself: token -> function(arguments, context) -> result.
-    invokes: ClassVar[Mapping[str, Callable[[dict[str, Any], Context], dict[str, Any]]]] = {}
-
     # Pure functions, computed in the same way as by the real provider: token -> function(arguments).
     pure: ClassVar[Mapping[str, PureFunction]] = {}
 
@@ -246,8 +243,6 @@ class Cloud:
 
     def invoke(self, token: str, arguments: dict[str, Any]) -> tuple[dict[str, Any], tuple[str, ...]]:
         """Return the result of a function and its secret keys. Raise `Refused` without an answer."""
-        if token in self.invokes:
-            return self.invokes[token](arguments, self.context), ()
         from pulumi_sandbox.providers.invokes import LookupRefusedError
 
         try:

@@ -151,6 +151,24 @@ def test_a_lost_answer_to_a_write_costs_neither_the_lease_nor_the_memory(cloud: 
     assert store.load() == MEMORY
     assert store.may_act()
     assert cloud.store("b").take() == "a"
+    cloud.sleep(LEASE_SEC)
+    second = cloud.store("b")
+    assert (second.take(), second.load()) == ("b", MEMORY)
+
+
+@pytest.mark.parametrize("when", ["before", "after"])
+def test_a_write_whose_answer_was_lost_gives_no_more_time_to_act(cloud: Cloud, when: str) -> None:
+    store = cloud.store("a")
+    store.take()
+    cloud.sleep(LEASE_SEC - CALL_SEC - 1)
+    cloud.storage.fault = once(when, "insert", ConnectionResetError())
+    with pytest.raises(Unavailable):
+        store.save(MEMORY)
+    assert store.may_act()
+    cloud.sleep(1)
+    assert not store.may_act()
+    store.save(MEMORY)
+    assert store.may_act()
 
 
 def test_the_object_is_written_at_most_once_a_second(cloud: Cloud) -> None:

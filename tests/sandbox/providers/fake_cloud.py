@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, ClassVar, NoReturn
@@ -80,9 +80,6 @@ class Toys(Cloud):
     """A box may not be bigger than 9, a shelf needs its box."""
 
     package: ClassVar[str] = "gcp"
-    invokes: ClassVar[Mapping[str, Callable[[dict[str, Any], Context], dict[str, Any]]]] = {
-        "gcp:toys/double:double": lambda arguments, _: {"result": arguments["value"] * 2, "echo": arguments["note"]}
-    }
 
     def __init__(self) -> None:
         self.shapes = FakeShapes()  # type: ignore[assignment]
@@ -131,9 +128,9 @@ class Toys(Cloud):
             yield "deletion protection is on"
 
     def invoke(self, token: str, arguments: dict[str, Any]) -> tuple[dict[str, Any], tuple[str, ...]]:
-        if token not in self.invokes:
+        if token != "gcp:toys/double:double":
             raise Refused(f"{token}: no answer is known\n  hint: add one to sandbox.yaml")
-        return super().invoke(token, arguments)
+        return {"result": arguments["value"] * 2, "echo": arguments["note"]}, ()
 
 
 class Aborted(Exception):  # noqa: N818 - what gRPC does to a call

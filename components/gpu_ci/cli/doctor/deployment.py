@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
@@ -12,7 +11,9 @@ from typing import Any
 import yaml
 
 from gpu_ci.cli.github_app import secret_store
+from gpu_ci.cli.github_app.apps import ask
 from gpu_ci.cli.google_api import NOT_FOUND, Call, GoogleError, caller
+from gpu_ci.cli.output import InputError
 from gpu_ci.cli.programs import NotAskedError
 from gpu_ci.cli.stack_files import StackFile
 from gpu_ci.gcp.runner_pool import RunnerPoolArgs
@@ -20,7 +21,6 @@ from gpu_ci.secret_manager import aws_secret
 
 GITHUB_API = "https://api.github.com"
 _FORBIDDEN = 403
-_TIMEOUT_SEC = 20
 
 
 @dataclass(frozen=True)
@@ -62,24 +62,11 @@ class Deployment:
         return "https://github.com" if is_github_com else self.github_url.removesuffix("/api/v3")
 
     def ask_github(self, path: str, token: str = "") -> tuple[int, dict[str, Any]]:
-        """Return the status and the JSON of GitHub's answer.
-
-        Raises:
-            NotAskedError: GitHub could not be reached, or answered something else. The text has no part of the answer.
-        """
-        import httplib2  # type: ignore[import-untyped]
-
-        headers = {"accept": "application/vnd.github+json", "user-agent": "gpu-ci"}
-        if token:
-            headers["authorization"] = f"Bearer {token}"
+        """Return the status and the JSON of GitHub's answer. Raise NotAskedError if there is none."""
         try:
-            response, body = httplib2.Http(timeout=_TIMEOUT_SEC).request(f"{self.github_url}{path}", headers=headers)
-            answer = json.loads(body)
-        except ValueError:
-            raise NotAskedError(f"{self.github_url}: the answer is no JSON") from None
-        except (httplib2.HttpLib2Error, OSError) as error:
-            raise NotAskedError(f"{self.github_url} could not be reached: {type(error).__name__}") from None
-        return int(response.status), answer if isinstance(answer, dict) else {}
+            return ask(self.github_url, path, token)
+        except InputError as error:
+            raise NotAskedError(str(error)) from None
 
     def private_key(self, secret: str) -> bytes | None:
         """Return the newest version of a secret, or None if there is none. The value stays in memory."""

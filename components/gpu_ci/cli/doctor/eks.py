@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
-from gpu_catalog import limits, quota
+from gpu_catalog import limits
 
 from gpu_ci.aws.eks_runner_pool import EksRunnerPoolArgs
 from gpu_ci.aws.limits.eks_api import Account, ApiError, AwsClient
@@ -170,7 +170,7 @@ def quotas_suffice(cluster: Cluster) -> Finding:
             break
         token = {"NextToken": page["NextToken"]}
     known_limits = limits.from_answer(answer, cluster.region)
-    findings = quota.compare(quota.needs(quotas.demands(cluster.pools.items())), known_limits)
+    findings = quotas.findings(quotas.demands(cluster.pools.items()), known_limits)
     short = [f"{each.need.name}: got {each.got}, expected {each.expected}" for each in findings if each.is_short]
     unknown = [each.need.name for each in findings if not each.is_short]
     details = [row for row in answer["Quotas"] if (cluster.region, row.get("QuotaCode")) in

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -10,6 +11,7 @@ from gpu_ci.cli.output import InputError
 from gpu_ci.cli.stack_files import StackFile
 from gpu_ci.stack.site import GITHUB, SITE
 
+_TIMEOUT_SEC = 20
 _RUNNERS = {"organization_self_hosted_runners": "write"}
 # The permission for secrets and for variables of each scope (docs/guides/github.md, "Apps and their permissions").
 _OF_SCOPE = {
@@ -103,3 +105,23 @@ def _administration(github: Any) -> dict[str, str]:
         needed |= {for_secrets: "write"} if entry.get("secrets") else {}
         needed |= {for_variables: "write"} if entry.get("variables") else {}
     return needed
+
+
+def ask(api_url: str, path: str, token: str = "", method: str = "GET") -> tuple[int, dict[str, Any]]:
+    """Return the status and the JSON of GitHub's answer.
+
+    Raises:
+        InputError: GitHub could not be reached, or answered something else. The text has no part of the answer.
+    """
+    import httplib2  # type: ignore[import-untyped]
+
+    headers = {"accept": "application/vnd.github+json", "user-agent": "gpu-ci", "content-length": "0"}
+    headers |= {"authorization": f"Bearer {token}"} if token else {}
+    try:
+        response, body = httplib2.Http(timeout=_TIMEOUT_SEC).request(f"{api_url}{path}", method, headers=headers)
+        answer = json.loads(body)
+    except ValueError:
+        raise InputError(f"{api_url}: the answer is no JSON") from None
+    except (httplib2.HttpLib2Error, OSError) as error:
+        raise InputError(f"{api_url} could not be reached: {type(error).__name__}") from None
+    return int(response.status), answer if isinstance(answer, dict) else {}

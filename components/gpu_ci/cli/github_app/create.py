@@ -10,7 +10,7 @@ import yaml
 from gpu_ci.cli import edit, options
 from gpu_ci.cli.check import stacks
 from gpu_ci.cli.github_app import listener, secret_store
-from gpu_ci.cli.github_app.apps import DUTIES, apps_of
+from gpu_ci.cli.github_app.apps import DUTIES, apps_of, ask
 from gpu_ci.cli.github_app.listener import Flow, NewApp, Registration
 from gpu_ci.cli.output import InputError, print_json
 from gpu_ci.cli.stack_files import one_file, problems_found
@@ -97,7 +97,7 @@ def existing(api_url: str, organization: str, number: int, key: bytes | None) ->
     token = secret_store.app_token(number, key) if key else None
     if key is None or token is None:
         return None
-    status, found = listener.ask(api_url, "GET", "/app", token)
+    status, found = ask(api_url, "/app", token)
     owner = str((found.get("owner") or {}).get("login"))
     is_ours = status == _OK and owner.casefold() == organization.casefold()
     return NewApp(number, str(found["slug"]), owner, key) if is_ours else None
@@ -107,7 +107,7 @@ def installation_of(api_url: str, organization: str, app: NewApp) -> int:
     """Return the number of the App's installation in the organization, or 0."""
     # docs.github.com/en/rest/apps/apps, "Get an organization installation for the authenticated app".
     token = secret_store.app_token(app.id, app.pem)
-    status, found = listener.ask(api_url, "GET", f"/orgs/{organization}/installation", token or "")
+    status, found = ask(api_url, f"/orgs/{organization}/installation", token or "")
     return int(found["id"]) if status == _OK else 0
 
 

@@ -15,12 +15,11 @@ from urllib.parse import parse_qs, quote, urlsplit
 import click
 import jinja2
 
-from gpu_ci.cli.github_app.apps import App
+from gpu_ci.cli.github_app.apps import App, ask
 from gpu_ci.cli.output import InputError
 
 _POLL_SEC = 0.5
 _CREATED = 201
-_TIMEOUT_SEC = 20
 
 
 @dataclass(frozen=True)
@@ -33,19 +32,6 @@ class NewApp:
     pem: bytes = field(repr=False)
 
 
-def ask(api_url: str, method: str, path: str, token: str = "") -> tuple[int, dict[str, Any]]:
-    """Return the status and the JSON of GitHub's answer. Raise InputError if there is none."""
-    import httplib2  # type: ignore[import-untyped]
-
-    headers = {"accept": "application/vnd.github+json", "user-agent": "gpu-ci", "content-length": "0"}
-    headers |= {"authorization": f"Bearer {token}"} if token else {}
-    try:
-        response, body = httplib2.Http(timeout=_TIMEOUT_SEC).request(f"{api_url}{path}", method, headers=headers)
-        return int(response.status), json.loads(body) if body else {}
-    except (httplib2.HttpLib2Error, OSError, ValueError) as error:
-        raise InputError(f"{api_url}: no usable answer", got=f"{type(error).__name__}: {error}") from None
-
-
 def convert(api_url: str, code: str) -> NewApp:
     """Exchange the code that GitHub gave to the browser. It is valid for one hour, and once.
 
@@ -54,7 +40,7 @@ def convert(api_url: str, code: str) -> NewApp:
     Raises:
         InputError: GitHub refused the code or could not be reached.
     """
-    status, answer = ask(api_url, "POST", f"/app-manifests/{quote(code, safe='')}/conversions")
+    status, answer = ask(api_url, f"/app-manifests/{quote(code, safe='')}/conversions", method="POST")
     if status != _CREATED:
         raise InputError(
             "GitHub did not create the App from its code",

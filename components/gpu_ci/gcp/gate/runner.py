@@ -135,7 +135,7 @@ class GateRunner:
                 return _cancelled(zone)
             self._context.log(f"starting a {spec.noun} in {zone}")
             try:
-                verdict = _ZoneCheck(spec, zone, body, self._context).run()
+                verdict = self._check_in(zone, spec, body)
             except ApiError as error:
                 if not error.no_capacity:
                     raise
@@ -150,6 +150,27 @@ class GateRunner:
         tried = ", ".join(without_capacity)
         text = f"no zone had capacity for the {spec.noun}: {tried}{_suggestion(others)}"
         return Verdict(NO_CAPACITY, text, zones_available=tuple(others))
+
+    def _check_in(self, zone: str, spec: CheckSpec, body: dict[str, Any]) -> Verdict:
+        """Check in one zone. Above a quota, try again after another gate has deleted its machine, which frees quota."""
+        context, pace = self._context, self._context.pace
+        while True:
+            deleted, existed = pace.machine_requested(), True
+            try:
+                return _ZoneCheck(spec, zone, body, context).run()
+            except ApiError as error:
+                existed = not error.over_quota
+                if existed:
+                    raise
+                refusal = error
+            finally:
+                pace.machine_ended(existed)
+            if pace.deleted_since(deleted) is None:
+                context.log(f"{refusal} Waiting until the {spec.noun} of another pool is deleted")
+            while (is_freed := pace.deleted_since(deleted)) is None and not context.cancel.is_set():
+                context.clock.wait(context.cancel, _OPERATION_EVERY_SEC)
+            if is_freed is False:
+                raise refusal
 
     def remove_leftovers(self, spec: CheckSpec) -> None:
         """Delete the check machines of an earlier run of this gate that was interrupted."""

@@ -50,6 +50,7 @@ class Pace:
         self._lock = Lock()
         self._gates = 0
         self._paused_until = 0.0
+        self._machines = self._deleted = 0
 
     @contextmanager
     def gate(self) -> Iterator[None]:
@@ -72,6 +73,24 @@ class Pace:
         with self._lock:
             interval_sec = self._gates * _READS_A_POLL * 60 / _READS_A_MINUTE
             return max(_SHORTEST_SEC, interval_sec, self._paused_until - now)
+
+
+    def machine_requested(self) -> int:
+        """Count one more machine. Return how many machines were deleted before."""
+        with self._lock:
+            self._machines += 1
+            return self._deleted
+
+    def machine_ended(self, existed: bool) -> None:
+        """Count a machine that was deleted, or that Google did not create."""
+        with self._lock:
+            self._machines -= 1
+            self._deleted += existed
+
+    def deleted_since(self, deleted: int) -> bool | None:
+        """Return True if a machine was deleted since then, None if one still exists, and otherwise False."""
+        with self._lock:
+            return True if self._deleted > deleted else None if self._machines else False
 
 
 def cancellation() -> Event:

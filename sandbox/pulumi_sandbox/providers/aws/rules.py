@@ -33,14 +33,14 @@ def rules(token: str, inputs: dict[str, Any], region: str) -> Iterator[Problem]:
     match token:
         case types.NODE_GROUP:
             yield from node_group_rules.node_group(inputs, region)
-        case types.LAUNCH_TEMPLATE:
+        case types.LAUNCH_TEMPLATE | types.INSTANCE:
             yield from _launch_template(inputs, region)
         case types.IMAGE_COMPONENT:
             yield from image_builder.document_problems(inputs)
 
 
 def _launch_template(inputs: dict[str, Any], region: str) -> Iterator[Problem]:
-    """Check the machine of a launch template."""
+    """Check the machine of a launch template or of a VM."""
     name, market = inputs.get("instanceType"), table(inputs.get("instanceMarketOptions")).get("marketType")
     if not isinstance(name, str) or not name:
         return

@@ -185,15 +185,13 @@ class Gcp(Cloud):
         bridged.autoname(res, self.shapes.shape(res.token), Naming(key, max_length, lower=True))
 
     def rules(self, res: Resource) -> Iterable[Problem]:
-        if res.token not in types.TARGETS:
-            return
         yield from discovery.check(res.token, res.inputs)
         yield from self._place(res)
         yield from rule_table.rules(res.token, res.inputs)
 
     def _place(self, res: Resource) -> Iterator[Problem]:
         """Yield the provider's errors for a missing project, region or zone (tpgresource/utils.go)."""
-        if res.token in types.WITHOUT_PROJECT:
+        if res.token not in types.TARGETS or res.token in types.WITHOUT_PROJECT:
             return
         site = self.site(res)
         is_placed = res.inputs.get("location") is UNKNOWN or container.location(res.inputs, site)
@@ -227,9 +225,7 @@ class Gcp(Cloud):
         for refusal in (*refused, *locations.refusals(res.token, res.inputs)):
             kind = res.token.rpartition(":")[2]
             yield f"Error {'updating' if res.old_inputs else 'creating'} {kind}: {refusal}"
-        if res.token not in types.TARGETS:
-            return
-        if res.old_inputs is None and res.token != types.SECRET_VERSION:
+        if res.token in types.TARGETS and res.old_inputs is None and res.token != types.SECRET_VERSION:
             path = outputs.identity(res.token, res.inputs, site)
             yield from self.existing.name_in_use(res.token, path, str(res.inputs.get("name") or ""))
         yield from self.existing.references.missing_references(res.token, res.inputs, site)

@@ -35,6 +35,7 @@ class References:
             **dict.fromkeys((types.SUBNETWORK, types.FIREWALL, types.ROUTER), self._network),
             types.TEMPLATE: self._template,
             types.REGION_TEMPLATE: self._template,
+            types.INSTANCE: self._instance,
             types.GROUP: self._zonal_group,
             types.REGION_GROUP: self._regional_group,
             types.ROUTER_NAT: self._nat,
@@ -89,6 +90,9 @@ class References:
             owner = str(table(row).get("subnetworkProject") or project)
             yield from self._link(table(row).get("subnetwork"), owner, "subnetworks", f"{field}.subnetwork", region)
         yield from self._account(text_of(table(inputs.get("serviceAccount")), "email"), project)
+
+    def _instance(self, inputs: Inputs, site: Site) -> Iterator[str]:
+        yield from self._template({**inputs, "region": region_of(site.place(inputs)[2])}, site)
 
     def _zonal_group(self, inputs: Inputs, site: Site) -> Iterator[object]:
         project, _, zone = site.place(inputs)

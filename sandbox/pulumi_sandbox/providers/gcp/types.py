@@ -17,6 +17,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+INSTANCE = "gcp:compute/instance:Instance"
 TEMPLATE = "gcp:compute/instanceTemplate:InstanceTemplate"
 REGION_TEMPLATE = "gcp:compute/regionInstanceTemplate:RegionInstanceTemplate"
 GROUP = "gcp:compute/instanceGroupManager:InstanceGroupManager"
@@ -50,7 +51,7 @@ KEY_MEMBER = "gcp:kms/cryptoKeyIAMMember:CryptoKeyIAMMember"
 TEMPLATES = (TEMPLATE, REGION_TEMPLATE)
 GROUPS = (GROUP, REGION_GROUP)
 MEMBERS = (ACCOUNT_MEMBER, PROJECT_MEMBER, SECRET_MEMBER, REPOSITORY_MEMBER)
-LABELLED = (*TEMPLATES, SECRET, REPOSITORY, RUN_POOL)
+LABELLED = (*TEMPLATES, INSTANCE, SECRET, REPOSITORY, RUN_POOL)
 # Types whose region defaults to that of the provider's configuration.
 IN_REGION = (REGION_TEMPLATE, REGION_GROUP, SUBNETWORK, ROUTER, ROUTER_NAT)
 IN_LOCATION = (REPOSITORY, REPOSITORY_MEMBER)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import time
 import uuid
 from collections.abc import Iterable, Mapping
@@ -95,6 +96,12 @@ def replacing(group: str, kind: str, config: Mapping[str, Any]) -> tuple[str, ..
 
 NAMESPACE = "kubernetes:core/v1:Namespace"
 RELEASE = "kubernetes:helm.sh/v3:Release"
+# The function of helm.v3.Chart.
+RENDER = "kubernetes:helm:template"
+NOT_RENDERED = (
+    "the sandbox cannot render the chart {}, so it has no objects here\n"
+    "  hint: use kubernetes.helm.v3.Release instead of Chart; the sandbox checks and emulates Releases of known charts"
+)
 # The first line is the API server's message (k8s.io/apimachinery, NewNotFound).
 NO_NAMESPACE = (
     'namespaces "{0}" not found\n'
@@ -283,6 +290,13 @@ class Kubernetes(Cloud):
             self.workloads.admit_waiting(res.log)
         elif res.token == JOB:
             self.gate.forget(res)
+
+    def invoke(self, token: str, arguments: dict[str, Any]) -> tuple[dict[str, Any], tuple[str, ...]]:
+        if token == RENDER and not self.lookups.can_answer(token):
+            chart = json.loads(arguments["jsonOpts"]).get("chart")
+            self.context.log(NOT_RENDERED.format(chart), "warning")
+            return {"result": []}, ()
+        return super().invoke(token, arguments)
 
     def locate(self, token: str, import_id: str) -> Record | None:
         # For `kubectl` and the provider, a bare name is in the namespace `default`.

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
 from typing import Any
 
 from pulumi_sandbox.providers.kubernetes import kueue
 from pulumi_sandbox.providers.kubernetes.helm import chart_objects, charts
 from pulumi_sandbox.providers.kubernetes.helm.charts import CONTROLLER, KUEUE, SCALE_SET
 from pulumi_sandbox.providers.kubernetes.objects import inner
+from pulumi_sandbox.providers.kubernetes.schema import validation
 from pulumi_sandbox.providers.kubernetes.workloads.pods import Workloads
 from pulumi_sandbox.providers.kubernetes.workloads.runners import Runners, is_ending
 from pulumi_sandbox.providers.resource import Problem, Resource
@@ -37,7 +38,14 @@ class Releases:
 
     def rules(self, res: Resource) -> Iterable[Problem]:
         chart = charts.chart_of(res.inputs)
-        return charts.check(chart, res.inputs) if chart else ()
+        if chart is None:
+            return
+        yield from charts.check(chart, res.inputs)
+        pod = inner(res.inputs, "values", "template", "spec")
+        if chart.name == SCALE_SET and isinstance(pod, Mapping):
+            template = {"template": {"spec": {"containers": [], **pod}}}
+            for problem in validation.check("v1", "PodTemplate", template):
+                yield replace(problem, path=f"values.{problem.path}")
 
     def refusals(self, res: Resource) -> Iterable[str]:
         """Yield the errors that depend on other objects: failed lookups of a chart, and refusals of its controller."""

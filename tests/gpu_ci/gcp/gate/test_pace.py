@@ -1,4 +1,4 @@
-"""Many gates at once, against Compute Engine's rate of requests: each has its machine, and all share one minute."""
+"""Many gates at once: they share Compute Engine's rate of requests, and the quota of GPUs."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from threading import Condition, Event
 from typing import Any
 
 import pytest
-from gpu_ci.gcp.gate.compute_api import ApiError
+from gpu_ci.gcp.gate.compute_api import ApiError, Operation, QuotaInfo
 from gpu_ci.gcp.gate.runner import CheckSpec, GateRunner
 from gpu_ci.gcp.gate.verdict import Verdict
 from gpu_ci.gcp.gate.waiting import Pace
@@ -96,15 +96,44 @@ class Limited:
         return counted
 
 
+class OneGpu:
+    """A Google whose project may have one machine. It refuses another one in the operation, as Compute Engine does."""
+
+    def __init__(self, google: FakeGoogle, gates: list[FakeGoogle], limit: int = 1) -> None:
+        self._google, self._gates, self._limit = google, gates, limit
+
+    def __getattr__(self, name: str) -> Callable[..., Any]:
+        method: Callable[..., Any] = getattr(self._google, name)
+        return method
+
+    def insert(self, *arguments: Any) -> Operation:
+        if sum(len(each.machines) for each in self._gates) >= self._limit:
+            return Operation("refused", target_id="2")
+        return self._google.insert(*arguments)
+
+    def done(self, project: str, zone: str, operation: str) -> bool:
+        if operation == "refused":
+            quota = QuotaInfo("GPUS-ALL-REGIONS-per-project", limit=1.0)
+            raise ApiError("QUOTA_EXCEEDED", "Quota 'GPUS_ALL_REGIONS' exceeded.", 403, quota=quota)
+        return self._google.done(project, zone, operation)
+
+
 def run(gates: int, limit: int, **google: Any) -> tuple[list[Verdict], Quota]:
-    clock, pace, cancel = SharedClock(gates), Pace(), Event()
+    clock = SharedClock(gates)
     quota = Quota(clock, limit)
+    return run_on(clock, gates, lambda google, _: Limited(google, quota), **google), quota
+
+
+def run_on(
+    clock: SharedClock, gates: int, api_of: Callable[[FakeGoogle, list[FakeGoogle]], Any], **google: Any
+) -> list[Verdict]:
+    pace, cancel = Pace(), Event()
     machines = [FakeGoogle(clock, **google) for _ in range(gates)]  # type: ignore[arg-type]
 
     def ask(number: int) -> Verdict:
         template = f"projects/p/regions/us-central1/instanceTemplates/t-{number}"
         question = CheckSpec(f"gate-{number}", "p", template, [ZONE], f"pool-{number}", deadline_sec=900)
-        api: Any = Limited(machines[number], quota)
+        api = api_of(machines[number], machines)
         try:
             return GateRunner(api, lambda _: None, cancel, clock, lambda: f"{number:06x}", pace).run(question)
         finally:
@@ -113,7 +142,7 @@ def run(gates: int, limit: int, **google: Any) -> tuple[list[Verdict], Quota]:
     with ThreadPoolExecutor(gates) as pool:
         verdicts = list(pool.map(ask, range(gates)))
     assert [each.machines for each in machines] == [{}] * gates
-    return verdicts, quota
+    return verdicts
 
 
 @pytest.mark.parametrize("gates", [1, 30, 64])
@@ -131,6 +160,25 @@ def test_gates_back_off_together_where_others_have_used_up_the_rate() -> None:
     # Each gate asks every 15 seconds, and at most two of its questions at a time are refused.
     minutes = max(quota.reads) + 1
     assert 0 < quota.refused <= 2 * 30 * 4 * minutes
+
+
+def test_a_quota_of_one_gpu_checks_one_pool_after_the_other() -> None:
+    clock = SharedClock(3)
+    assert run_on(clock, 3, OneGpu, verdict_after=240.0) == [PASS] * 3
+    assert 3 * 240 <= clock.time <= 3 * 260
+
+
+def test_a_machine_that_failed_frees_its_quota_too() -> None:
+    verdicts = run_on(SharedClock(2), 2, OneGpu, verdict=None, stops_after=60.0)
+    assert [each.outcome for each in verdicts] == ["fail"] * 2
+
+
+@pytest.mark.parametrize("gates", [1, 3])
+def test_a_quota_that_no_check_machine_holds_ends_the_check_at_once(gates: int) -> None:
+    clock = SharedClock(gates)
+    with pytest.raises(ApiError, match="GPUS_ALL_REGIONS"):
+        run_on(clock, gates, lambda google, machines: OneGpu(google, machines, limit=0))
+    assert clock.time <= 10
 
 
 def test_a_rate_limit_that_does_not_end_ends_the_check_with_googles_sentence() -> None:

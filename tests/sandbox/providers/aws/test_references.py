@@ -81,6 +81,12 @@ def test_a_name_that_is_taken_is_refused(account: Amazon) -> None:
     assert refused(account, types.NODE_GROUP, NODE_GROUP) == creating(
         "NodeGroup already exists with name l4 and cluster name ci", "ResourceInUseException", 409
     )
+    role = {"name": "node", "assumeRolePolicy": trust("ec2.amazonaws.com")}
+    account.make(types.ROLE, "node", role)
+    assert refused(account, types.ROLE, role) == (
+        "creating IAM Role (node): operation error IAM: CreateRole, EntityAlreadyExists: Role with name node already "
+        "exists."
+    )
     account.make(types.LAUNCH_TEMPLATE, "l4", TEMPLATE)
     assert refused(account, types.LAUNCH_TEMPLATE, TEMPLATE) == (
         "creating EC2 Launch Template (l4-nodes): operation error EC2: CreateLaunchTemplate, api error "

@@ -23,6 +23,10 @@ def template(**changes: Any) -> tuple[str, dict[str, Any]]:
     return types.LAUNCH_TEMPLATE, {**TEMPLATE, **changes}
 
 
+def vm(**changes: Any) -> tuple[str, dict[str, Any]]:
+    return "aws:ec2/instance:Instance", {"ami": "ami-0a1b2c3d4e5f60001", "instanceType": "g6.xlarge", **changes}
+
+
 def document(*statements: dict[str, Any], **top: Any) -> str:
     return json.dumps({"Version": "2012-10-17", "Statement": list(statements), **top})
 
@@ -49,6 +53,9 @@ ACCEPTED: dict[str, tuple[str, dict[str, Any]]] = {
     "types that are not known yet": group(instanceTypes=[UNKNOWN, "g6.xlarge"]),
     "a launch template": template(),
     "a type that is not known yet": template(instanceType=UNKNOWN),
+    "a VM": vm(instanceMarketOptions={"marketType": "spot"}),
+    "a VM in another region": vm(instanceType="p5e.48xlarge", region="us-east-2"),
+    "a VM from a launch template": vm(instanceType=None, launchTemplate={"id": "lt-1"}),
     "a policy": policy(ALLOW),
     "a policy with a variable": policy({**ALLOW, "Resource": "arn:aws:s3:::bucket/${aws:username}/*"}),
     "a role": trust(TRUST),
@@ -103,6 +110,12 @@ REFUSED: dict[str, tuple[tuple[str, dict[str, Any]], str, str]] = {
         "NodeCreationFailure",
     ),
     "a launch template of another region": (template(instanceType="p5e.48xlarge"), "instanceType", "is not valid"),
+    "a VM that does not exist": (vm(instanceType="g5.xxlarge"), "instanceType", "is not valid"),
+    "a VM in a market without it": (
+        vm(instanceMarketOptions={"marketType": "capacity-block"}),
+        "instanceType",
+        "is not offered as CAPACITY_BLOCK",
+    ),
     "a market without the machine": (
         template(instanceType="g6.xlarge", instanceMarketOptions={"marketType": "capacity-block"}),
         "instanceType",

@@ -10,7 +10,7 @@ from pulumi_sandbox.providers.gcp import types
 from pulumi_sandbox.providers.resource import Refused
 
 from tests.sandbox.providers.gcp.conftest import TEMPLATE, Google
-from tests.sandbox.providers.gcp.test_rules import PROVIDER, TRIGGER
+from tests.sandbox.providers.gcp.test_rules import PROVIDER, TRIGGER, vm
 
 SUBNETWORK = "projects/ci-project/regions/us-central1/subnetworks/ci"
 EMAIL = "runner@ci-project.iam.gserviceaccount.com"
@@ -60,6 +60,11 @@ MISSING: dict[str, tuple[str, dict[str, Any], str]] = {
         {**TEMPLATE, "serviceAccount": {"email": EMAIL, "scopes": []}},
         ACCOUNT,
     ),
+    "the subnetwork of a VM in another region": (
+        *vm(zone="us-east1-b", networkInterfaces=[{"subnetwork": "ci"}]),
+        "projects/ci-project/regions/us-east1/subnetworks/ci",
+    ),
+    "the account of a VM": (*vm(serviceAccount={"email": EMAIL, "scopes": []}), ACCOUNT),
     "the network of a router": (types.ROUTER, {"network": "ci"}, "projects/ci-project/global/networks/ci"),
     "the router of a NAT": (
         types.ROUTER_NAT,

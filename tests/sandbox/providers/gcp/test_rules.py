@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from pulumi.runtime.proto import provider_pb2 as pb
 from pulumi_sandbox.providers.gcp import types
+from pulumi_sandbox.providers.gcp.compute.vm_store import INSTANCE
 from pulumi_sandbox.providers.gcp.rules import table
 from pulumi_sandbox.providers.protocol import Servicer
 from pulumi_sandbox.providers.values import UNKNOWN, at
@@ -59,6 +60,12 @@ def n1(machine: str, card: str, count: int, **changes: Any) -> tuple[str, dict[s
     return template(machineType=machine, guestAccelerators=cards, disks=disks, **changes)
 
 
+def vm(disk: str | None = "pd-balanced", **changes: Any) -> tuple[str, dict[str, Any]]:
+    boot = {"initializeParams": {"image": "one", "type": disk}}
+    inputs = {**TEMPLATE, "disks": None, "bootDisk": boot, "zone": "us-central1-a", **changes}
+    return INSTANCE, {name: value for name, value in inputs.items() if value is not None}
+
+
 def trigger(**build: Any) -> tuple[str, dict[str, Any]]:
     return types.TRIGGER, {**TRIGGER, "build": {**TRIGGER["build"], **build}}
 
@@ -87,6 +94,11 @@ ACCEPTED: dict[str, tuple[str, dict[str, Any]]] = {
         types.SUBNETWORK,
         {"network": "default", "ipCidrRange": "10.10.0.0/20", "region": "mars-north1"},
     ),
+    "a VM": vm(),
+    "a VM with a disk of the API's choice": vm(None),
+    "a VM in a zone that is not known yet": vm(machineType="a3-highgpu-8g", disk="pd-ssd", zone=UNKNOWN),
+    "a VM with a T4": vm(machineType="n1-standard-4", guestAccelerators=[{"type": "nvidia-tesla-t4", "count": 1}]),
+    "a VM without a GPU": vm(machineType="e2-medium", scheduling=None),
     "a trigger": trigger(),
     "an identity of GitHub": (types.POOL_PROVIDER, PROVIDER),
     "another issuer without a condition": (
@@ -163,6 +175,15 @@ REFUSED: dict[str, tuple[tuple[str, dict[str, Any]], list[str]]] = {
         template(machineType="a3-ultragpu-8g", scheduling={**SPOT, "onHostMaintenance": "TERMINATE"}),
         ["disks[0].diskType"],
     ),
+    "a VM that migrates": (vm(scheduling=None), ["scheduling.onHostMaintenance"]),
+    "a VM with three T4": (
+        vm(machineType="n1-standard-4", guestAccelerators=[{"type": "nvidia-tesla-t4", "count": 3}]),
+        ["guestAccelerators[0].count"],
+    ),
+    "the boot disk of a VM": (vm("pd-standard"), ["bootDisk.initializeParams.type"]),
+    "a VM in a zone without its machine": (vm(zone="us-central1-f"), ["zone"]),
+    "a VM in a zone that does not exist": (vm(zone="us-central-1c"), ["zone"]),
+    "the labels of a VM": (vm(labels={"Team": "ci"}), ["labels.Team"]),
     "too large metadata": (template(metadata={"script": "x" * 262145}), ["metadata.script"]),
     "too much metadata": (template(metadata={"a": "x" * 262144, "b": "x" * 262144}), ["metadata"]),
     "labels in capitals": (template(labels={"Team": "ci", "team": "CI"}), ["labels.Team", "labels.team"]),

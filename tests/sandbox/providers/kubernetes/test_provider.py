@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from pathlib import Path
 from typing import Any
@@ -135,6 +136,27 @@ def test_a_replacement_that_needs_the_same_name_deletes_first(bench: Bench) -> N
     assert not keeps({"name": "y"}, {"name": "x"})
     assert not keeps({"name": "x", "namespace": "b"}, {"name": "x", "namespace": "a"})
     assert not keeps(autonamed, autonamed)
+
+
+def test_a_chart_that_only_helm_can_render_has_no_objects_and_a_warning_without_its_values(bench: Bench) -> None:
+    messages: list[tuple[str, str]] = []
+    bench.cloud.context.log = lambda text, severity: messages.append((severity, text))
+    options = {"chart": "gha-runner-scale-set", "values": {"githubConfigSecret": {"github_token": "hush"}}}
+    answer = bench.cloud.invoke("kubernetes:helm:template", {"jsonOpts": json.dumps(options)})
+    assert answer == ({"result": []}, ())
+    [(severity, text)] = messages
+    assert severity == "warning"
+    assert "gha-runner-scale-set" in text
+    assert "kubernetes.helm.v3.Release" in text
+    assert "hush" not in text
+
+
+def test_a_chart_of_sandbox_yaml_has_the_objects_of_its_entry(tmp_path: Path) -> None:
+    result = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "one"}}
+    entry = {"lookups": {"kubernetes:helm:template": [{"result": {"result": [result]}}]}}
+    (tmp_path / "sandbox.yaml").write_text(json.dumps(entry))
+    found = Bench(Kubernetes(), tmp_path).cloud.invoke("kubernetes:helm:template", {"jsonOpts": "{}"})
+    assert found == ({"result": [result]}, ())
 
 
 def test_a_nameless_patch_is_refused(bench: Bench) -> None:

@@ -285,13 +285,13 @@ class Instances:
     def _machine_type(self, project: str, zone: str, instance: Json) -> machine_types.MachineType:
         name = last(str(instance.get("machineType", "")))
         machine_type = machine_types.machine(name)
-        offer = machine_types.offer_of(machine_type, attached(instance)[0]) if machine_type else None
-        if machine_type is None or (offer and not offer.is_in(zone)):
-            link = self_link(in_zone(project, zone, "machineTypes", name))
-            problem = f"Machine type with name '{name}' does not exist in zone '{zone}'."
-            if machine_type and not machine_type.accelerator:
-                problem = f"The accelerator type '{attached(instance)[0]}' does not exist in zone '{zone}'."
-            raise errors.invalid("resource.machineType", link, problem)
+        problem = f"Machine type with name '{name}' does not exist in zone '{zone}'."
+        if machine_type:
+            problem = machine_types.not_in(zone, machine_type, attached(instance)[0])
+        if machine_type is None or problem:
+            raise errors.invalid(
+                "resource.machineType", self_link(in_zone(project, zone, "machineTypes", name)), problem
+            )
         return machine_type
 
     def _check_account(self, project: str, instance: Json) -> None:

@@ -109,6 +109,16 @@ def offer_of(machine_type: MachineType, attached: str = "") -> gpu_catalog.Machi
     return gpu_catalog.attached("n1-standard-1", accelerator)
 
 
+def not_in(zone: str, machine_type: MachineType, attached: str) -> str:
+    """Return the API's message if a zone does not have a machine type or its accelerator, or an empty string."""
+    offer = offer_of(machine_type, attached)
+    if offer is None or offer.is_in(zone):
+        return ""
+    if machine_type.accelerator:
+        return f"Machine type with name '{machine_type.name}' does not exist in zone '{zone}'."
+    return f"The accelerator type '{attached}' does not exist in zone '{zone}'."
+
+
 def accelerators_in(zone: str) -> list[str]:
     """Return every accelerator type that a machine of the zone can have."""
     return sorted({each.accelerator for each in gpu_catalog.machines(cloud="gcp", zone=zone)})

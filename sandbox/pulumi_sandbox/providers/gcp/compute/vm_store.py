@@ -19,7 +19,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from pulumi_sandbox.providers.gcp import errors
+from pulumi_sandbox.providers.gcp import errors, types
 from pulumi_sandbox.providers.gcp.compute.operations import Json, Operations, now, number
 from pulumi_sandbox.providers.gcp.names import in_zone, last, part, self_link
 from pulumi_sandbox.providers.gcp.restrictions import Restrictions
@@ -29,7 +29,7 @@ from pulumi_sandbox.providers.machines.supervisor import SOFT_OFF
 from pulumi_sandbox.providers.machines.vm_processes import SERIAL_BYTES, Boot, VmProcesses, is_running, soft_off, stop
 from pulumi_sandbox.world.store import Exists, Record, World
 
-INSTANCE = "gcp:compute/instance:Instance"
+INSTANCE = types.INSTANCE
 # Fields that the sandbox stores of a machine in addition to those of the API.
 GUEST, SERIAL, SERIAL_START, ATTRIBUTES = "sandboxGuest", "serialPortOutput", "serialPortStart", "guestAttributes"
 STOPPED_AT, PREEMPTED, STOP = "sandboxStoppedAt", "sandboxPreempted", "sandboxStop"

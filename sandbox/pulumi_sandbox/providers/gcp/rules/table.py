@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 from pulumi_sandbox.providers.gcp import types
+from pulumi_sandbox.providers.gcp.names import NAME_PATTERN
 from pulumi_sandbox.providers.gcp.rules import node_pool, template
 from pulumi_sandbox.providers.inputs import table
 from pulumi_sandbox.providers.paths import text
@@ -26,6 +27,7 @@ SHARED = ("https://token.actions.githubusercontent.com", "https://app.terraform.
 ROLE = r"roles/[A-Za-z0-9_.]+|(?:projects|organizations)/[^/]+/roles/[A-Za-z0-9_.]{3,64}"
 # "upstream" is terraform-provider-google e03b7622.
 PATTERNS: dict[str, dict[str, str]] = {
+    types.INSTANCE: {"name": NAME_PATTERN},
     types.ACCOUNT: {"accountId": r"[a-z][-a-z0-9]{4,28}[a-z0-9]"},  # upstream, verify/validation.go
     types.SECRET: {"secretId": r"[a-zA-Z0-9_-]{1,255}"},  # discovery document secretmanager v1, secretId
     **{token: {"role": ROLE} for token in types.MEMBERS},
@@ -98,6 +100,7 @@ def _provider(inputs: dict[str, Any]) -> Iterator[Problem]:
 
 _RULES: dict[str, Callable[[dict[str, Any]], Iterable[Problem]]] = {
     **dict.fromkeys(types.TEMPLATES, template.template),
+    types.INSTANCE: template.instance,
     **dict.fromkeys(types.MEMBERS, _member),
     types.POOL_PROVIDER: _provider,
     types.NODE_POOL: node_pool.node_pool,

@@ -1,8 +1,9 @@
-"""Check rules for instance templates that no schema contains, each with its source."""
+"""Check rules for instance templates and VMs that no schema contains, each with its source."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 import gpu_catalog
@@ -45,6 +46,18 @@ def template(inputs: dict[str, Any]) -> Iterator[Problem]:
     yield from market(machine_type, scheduling)
     if (machine_type.accelerator or attached(inputs)) and inputs.get("scheduling") is not UNKNOWN:
         yield from maintenance(scheduling)
+
+
+def instance(inputs: dict[str, Any]) -> Iterator[Problem]:
+    """Check a VM by the rules of a template, and that its zone has the machine."""
+    # The API chooses the type of a disk without one.
+    kind = table(table(inputs.get("bootDisk")).get("initializeParams")).get("type")
+    for problem in template({**inputs, "disks": [{"diskType": kind}] if kind else []}):
+        yield replace(problem, path=problem.path.replace("disks[0].diskType", "bootDisk.initializeParams.type"))
+    name, zone = inputs.get("machineType"), inputs.get("zone")
+    machine_type = machine_types.machine(machine_types.short(name)) if isinstance(name, str) else None
+    if machine_type and isinstance(zone, str) and (text := machine_types.not_in(zone, machine_type, attached(inputs))):
+        yield Problem("zone", text)
 
 
 def metadata(inputs: dict[str, Any]) -> Iterator[Problem]:

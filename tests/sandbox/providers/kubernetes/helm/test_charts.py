@@ -58,6 +58,21 @@ def test_a_value_no_template_reads_is_refused_with_the_nearest_one(
     assert problems_of(cluster, given) == [expected]
 
 
+def test_the_pod_of_a_scale_set_is_checked_as_a_pod(cluster: Cluster) -> None:
+    claim = {"spec": {"resources": {"requests": None, "storage": "1Gi"}}}
+    volumes = [{"name": "work", "ephemeral": {"volumeClaimTemplate": claim}}]
+    runner = {"name": "runner", "resources": {"limits": {"nvidia.com/gpu": "one"}}, "envs": []}
+    inputs = scale_set(template={"spec": {"containers": [runner], "volumes": volumes}})
+    for given in (inputs, {**inputs, "version": "0.13.0"}):
+        assert sorted(one.partition(": ")[0] for one in problems_of(cluster, given)) == [
+            "values.template.spec.containers[0].envs",
+            "values.template.spec.containers[0].resources.limits.nvidia.com/gpu",
+            "values.template.spec.volumes[0].ephemeral.volumeClaimTemplate.spec.resources.storage",
+        ]
+    # The chart has a container of its own.
+    assert problems_of(cluster, scale_set(template={"spec": {"nodeSelector": {"pool": UNKNOWN}}})) == []
+
+
 @pytest.mark.parametrize(
     ("given", "expected"),
     [
