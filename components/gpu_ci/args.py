@@ -215,7 +215,7 @@ class Args(BaseModel):
         problems = [
             Problem(name, "is set by gpu-ci, not in a stack file", hint="remove it", rule="set-by-gpu-ci")
             for name in choices
-            if name in wiring or name in cls.WIRING
+            if to_camel(name) in wiring
         ]
         rejected = {problem.path for problem in problems}
         fields = {key: value for key, value in choices.items() if key not in rejected}
@@ -232,6 +232,11 @@ class Args(BaseModel):
     def choice_names(cls) -> tuple[str, ...]:
         """Return the keys that a stack file can use, in the order of the model."""
         return tuple(to_camel(name) for name in cls.model_fields if name not in cls.WIRING)
+
+    @classmethod
+    def wiring_of(cls, values: Mapping[str, Any]) -> dict[str, Any]:
+        """Return those of the values that the program fills in for these arguments."""
+        return {name: value for name, value in values.items() if name in cls.WIRING}
 
     @classmethod
     def placeholder_wiring(cls, region: str, choices: Mapping[str, Any]) -> dict[str, Any]:  # noqa: ARG003 - some need them

@@ -11,6 +11,7 @@ from pydantic.alias_generators import to_camel
 
 from . import naming
 from .args import Args
+from .pool_args import ManagedPool
 
 
 class Component(pulumi.ComponentResource):
@@ -51,6 +52,10 @@ class Component(pulumi.ComponentResource):
         Pulumi passes on other options, such as providers.
         """
         return pulumi.ResourceOptions.merge(self._options_of_children, pulumi.ResourceOptions(parent=self, **options))
+
+    def managed(self) -> ManagedPool | None:
+        """Return what a runner manager needs to start machines; None if it starts none for this component."""
+        return None
 
     @classmethod
     def own_names(cls, name: str, stack: str) -> dict[str, list[str]]:  # noqa: ARG003 - a component without such grants

@@ -132,6 +132,15 @@ def unknown_field(path: str, key: str, known: Sequence[str]) -> Problem:
     return Problem(path, "unknown key", repr(key), f"one of {', '.join(known)}", hint, "unknown-field")
 
 
+def shape(value: Any) -> str:
+    """Describe a misplaced value. Text is not shown, because it may be a secret."""
+    if isinstance(value, Mapping):
+        return "a map"
+    if isinstance(value, list):
+        return "a list"
+    return "text" if isinstance(value, str) else "nothing" if value is None else repr(value)
+
+
 def in_yaml(value: Any) -> str:
     """Return a value as YAML on one line."""
     if isinstance(value, Mapping):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, ClassVar
 
 import pulumi
@@ -16,8 +16,9 @@ from ..args import Args, Integer
 from ..component import Component
 from ..errors import at_path, invalid, raise_problems
 from ..labels import merge
+from ..pool_args import PoolArgs
 from . import identities, schedules
-from .build.rules import BuildRegion
+from .build import rules as build_rules
 from .build_program import LOCK, archive
 from .gpu_bridge import steps
 from .gpu_bridge.protocol import OBJECT_SEC, REPORT_SEC, ROLE
@@ -27,6 +28,7 @@ from .pool import ladder, rules
 from .pool.checked_template import checked_template
 from .pool.ladder import Ladder, LadderSubnetworks
 from .pool.settings import SmokeSettings
+from .regions import BUILDS_OF_RESTRICTED_PROJECTS
 from .resource_names import ImageRepositories
 from .smoke_gate import SmokeGate
 
@@ -55,10 +57,12 @@ def _without_id(link: Any) -> str:
     return str(link).partition("?")[0]
 
 
-class BuildGpuBridgeArgs(GpuMachineArgs):
+class BuildGpuBridgeArgs(GpuMachineArgs, PoolArgs):
     """The arguments of a bridge: its machines, and the limits of the steps that use them."""
 
     WIRING: ClassVar[frozenset[str]] = GpuMachineArgs.WIRING | {"ladder_subnetworks"}
+    HAS_GATE: ClassVar[bool] = True
+    LATER_MACHINES: ClassVar[str] = "a build the rights of the pool's output serviceAccountEmail"
 
     max: Integer = Field(ge=1, le=100, description="the maximum number of machines at any time, 1 to 100")
     wait_sec: Integer = Field(
@@ -85,7 +89,7 @@ class BuildGpuBridgeArgs(GpuMachineArgs):
         "default each hour. Independent of the schedule, such a build starts when a build with the topic of the bridge "
         "fails or is cancelled",
     )
-    build_region: BuildRegion = Field(
+    build_region: build_rules.BuildRegion = Field(
         default=None,
         examples=["us-central1"],
         description="the region of builds that delete machines, by default that of the machines; Google restricts some "
@@ -153,6 +157,11 @@ class BuildGpuBridgeArgs(GpuMachineArgs):
     def ladder_demands(self, name: str) -> list[Demand]:
         """Return the demand of each rung of the ladder, as if all machines of the pool came from this rung."""
         return [rung.demand(name) for rung in ladder.rungs(self)[1:]]
+
+    def prerequisites(self, path: str) -> Iterator[str]:
+        # Google reports a refused build that deletes machines to nobody.
+        if (region := self.build_region or self.region) not in BUILDS_OF_RESTRICTED_PROJECTS:
+            yield f"{path}: builds in {region}, and {build_rules.RESTRICTED}; hint: set buildRegion"
 
     @property
     def longest_timeout_sec(self) -> int:

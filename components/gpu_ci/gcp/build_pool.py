@@ -2,28 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Annotated, Any, ClassVar, Literal
 
 import pulumi
 import pulumi_gcp as gcp
+from gpu_catalog.cost import Metered
 from pydantic import AfterValidator, ConfigDict, Field, field_validator
 
 from .. import naming
 from ..args import Args, Input, Integer, StrictBool
 from ..component import Component
 from ..labels import Labels, merge
+from ..pool_args import PoolArgs
 from . import identities
 from .build import rules
 from .build.models import BuildFile, BuildTrigger, PeeredNetwork, PullRequestEvent, RegistrySettings, TagEvent
 from .build.steps import api_steps
 from .build.trigger import TriggeredBuild, source_trigger
+from .regions import BUILDS_OF_RESTRICTED_PROJECTS
 from .resource_names import Project
 
 _DAY_SEC = 86400
 
 
-class BuildPoolArgs(Args):
+class BuildPoolArgs(PoolArgs):
     """The arguments of a Cloud Build pool."""
 
     model_config = ConfigDict(json_schema_extra=rules.add_to_schema)
@@ -76,10 +79,21 @@ class BuildPoolArgs(Args):
     def placeholder_wiring(cls, region: str, choices: Mapping[str, Any]) -> dict[str, Any]:  # noqa: ARG003 - has its own
         return {"project": "acme-ci"}
 
-    @property
-    def billed_by(self) -> str:
-        """The unit by which Google bills the pool. The catalog has no prices for this unit."""
-        return "build-minute"
+    def metered(self, name: str) -> Metered:
+        """Return that Google bills the pool by the build minute. The catalog has no prices for this unit."""
+        return Metered(name, self.machine_type, self.region, "build-minute")
+
+    def prerequisites(self, path: str) -> Iterator[str]:
+        restricted = self.region not in BUILDS_OF_RESTRICTED_PROJECTS
+        elsewhere = f", and {rules.RESTRICTED}" if restricted else ""
+        yield (
+            f"{path}: a new project may have no quota for private pools or their CPUs in {self.region}"
+            f"{elsewhere}; hint: see "
+            "cloud.google.com/build/quotas before the first up"
+        )
+        repositories = {each.repository for each in self.triggers.values() if not each.repository_resource}
+        if repositories:
+            yield f"{path}.triggers: {rules.connect(', '.join(sorted(repositories)), self.region)}"
 
 
 class BuildPool(Component):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Annotated, Any, ClassVar, Literal
 
 import pulumi
@@ -15,6 +15,7 @@ from ..args import Args, Input, Integer, StrictBool
 from ..component import ImagePipeline
 from ..errors import at_path, invalid, raise_problems
 from ..labels import Labels, merge
+from ..pool_args import EntryArgs
 from . import identities, schedules
 from .build import image_names, rules
 from .build.image_steps import ImageSigning, image_steps
@@ -91,7 +92,7 @@ def _add_to_schema(schema: dict[str, Any]) -> None:
     schema["properties"]["region"]["enum"] = list(CLOUD_BUILD)
 
 
-class ContainerImagePipelineArgs(Args):
+class ContainerImagePipelineArgs(EntryArgs):
     """The arguments of a pipeline for container images."""
 
     model_config = ConfigDict(json_schema_extra=_add_to_schema)
@@ -147,6 +148,10 @@ class ContainerImagePipelineArgs(Args):
     pinned: list[str] = Field(
         default=[], description="the images that pools of the stack name; those of this pipeline are never deleted"
     )
+
+    def prerequisites(self, path: str) -> Iterator[str]:
+        if not self.source.repository_resource:
+            yield f"{path}.source: {rules.connect(self.source.repository, self.region)}"
 
     @field_validator("region")
     @classmethod

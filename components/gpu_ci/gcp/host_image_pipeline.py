@@ -19,6 +19,7 @@ from ..component import ImagePipeline
 from ..errors import invalid
 from ..labels import merge
 from ..payload import lock
+from ..pool_args import EntryArgs
 from . import identities, schedules
 from .build.rules import BuildRegion
 from .build_program import LOCK, PIP_INSTALL, BuildProgram, archive
@@ -83,7 +84,7 @@ class BuilderSettings(Args):
     )
 
 
-class HostImagePipelineArgs(GpuMachineArgs):
+class HostImagePipelineArgs(GpuMachineArgs, EntryArgs):
     """The arguments of a pipeline for host images: the base image, the software, and the machine of the check."""
 
     WIRING: ClassVar[frozenset[str]] = GpuMachineArgs.WIRING | {"pinned"}

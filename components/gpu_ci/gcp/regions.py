@@ -15,5 +15,10 @@ CLOUD_BUILD = (
     "us-central1", "us-east1", "us-east4", "us-east5", "us-south1", "us-west1", "us-west2", "us-west3", "us-west4",
 )  # fmt: skip
 
+BUILDS_OF_RESTRICTED_PROJECTS = (
+    "us-central1", "us-west2", "europe-west1", "asia-east1", "australia-southeast1", "southamerica-east1",
+)  # fmt: skip
+"""The regions of Cloud Build for projects that Google restricts to some regions (same page)."""
+
 # The regions in the discovery document compute v1 (revision 20261106, endpoints): those of Cloud Build and one more.
 COMPUTE = (*CLOUD_BUILD, "asia-southeast3")

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Annotated, Any, ClassVar
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Annotated, Any, ClassVar, Literal
 
 import pulumi
 import pulumi_gcp as gcp
@@ -13,23 +13,27 @@ from pydantic import AfterValidator, Field, ValidationInfo, field_validator
 from .. import naming
 from ..args import Args, Integer
 from ..component import Component
+from ..errors import Problem
 from ..labels import merge
+from ..pool_args import ManagedPool, PoolArgs, Surroundings
 from ..secret_manager import SecretName
 from . import identities
 from .machine.args import GpuMachineArgs
 from .machine.runner import Registration, RunnerGithub, RunnerSettings
-from .pool import ladder, rules
+from .pool import ladder, managed, rules
 from .pool.checked_template import checked_template
 from .pool.ladder import Ladder, LadderSubnetworks
 from .pool.settings import RunnerLabel, SmokeSettings, Standby
 from .smoke_gate import SmokeGate
 
 
-class RunnerPoolArgs(GpuMachineArgs):
+class RunnerPoolArgs(GpuMachineArgs, PoolArgs):
     """The arguments of a Compute Engine runner pool: its machines, and the software that runs on them."""
 
     # The fields that the program sets, not the stack file.
     WIRING: ClassVar[frozenset[str]] = GpuMachineArgs.WIRING | {"github", "ladder_subnetworks"}
+    REGISTERED_BY: ClassVar[Literal["machines"]] = "machines"
+    HAS_GATE: ClassVar[bool] = True
 
     max: Integer = Field(ge=1, le=1000, description="the maximum number of machines at any time, 1 to 1000")
     runner_labels: Annotated[list[RunnerLabel], AfterValidator(rules.runner_labels)] | None = Field(
@@ -115,6 +119,48 @@ class RunnerPoolArgs(GpuMachineArgs):
         """Return the demand of each rung of the ladder, as if all machines of the pool came from this rung."""
         return [rung.demand(name) for rung in self.rungs[1:]]
 
+    @classmethod
+    def default_labels(cls, name: str) -> list[str]:
+        return rules.default_runner_labels(name)
+
+    @classmethod
+    def problems_with_runners(cls, choices: Mapping[str, Any], registers: bool) -> list[Problem]:
+        return rules.problems_with_runners(choices, registers)
+
+    @property
+    def registered_runner(self) -> str | None:
+        return self.runner.version if self.github else None
+
+    def with_runner_group(self, group: pulumi.Output[str]) -> RunnerPoolArgs:
+        if self.github is None:
+            return self
+        return self.model_copy(update={"github": self.github.model_copy(update={"runner_group": group})})
+
+    def outputs(self, name: str) -> dict[str, Any]:
+        return {"runnerLabels": self.runner_labels_of(name), "registersRunners": self.github is not None}
+
+    def warnings(self, path: str, around: Surroundings) -> Iterator[str]:
+        yield from super().warnings(path, around)
+        # docs/adr/0012
+        if self.github and self.github.private_key and self.runner.docker == "rootful":
+            yield (
+                f"{path}.runner.docker: a job that has rootful Docker is root on its machine, and can read "
+                f"{self.github.private_key}, with which it is the App in every repository the App is installed in; "
+                "hint: docker: rootless, or trust every workflow that the runner group lets in"
+            )
+        if not around.missing_for_manager:
+            return
+        hint = f"hint: give {', '.join(around.missing_for_manager)}"
+        if self.ladder:
+            text = "its templates are checked, but only the runner manager starts machines there"
+            yield f"{path}.ladder: {text}; {hint}, or leave ladder out"
+        if self.price_ceiling_usd:
+            text = "only the runner manager reads this field"
+            yield f"{path}.priceCeilingUsd: {text}; {hint}, or remove priceCeilingUsd"
+        if self.market == "flex-start":
+            text = "a new size of the group gets no flex-start machine, only the runner manager does"
+            yield f"{path}.market: {text}; {hint}"
+
     @property
     def rungs(self) -> list[RunnerPoolArgs]:
         """The arguments of the pool itself, followed by the arguments of a pool with the machine of each rung."""
@@ -167,6 +213,7 @@ class RunnerPool(Component):
 
     def __init__(self, name: str, args: RunnerPoolArgs, opts: pulumi.ResourceOptions | None = None) -> None:
         super().__init__(name, args, opts)
+        self._name, self._args = name, args
         account = identities.service_account(
             f"{name}-account",
             "gpu",
@@ -207,6 +254,9 @@ class RunnerPool(Component):
         self.verdict = gate.verdict
         self.smoke_summary = gate.summary
         self.register()
+
+    def managed(self) -> ManagedPool | None:
+        return managed.pool(self._name, self._args, self) if self._args.github else None
 
     def _checked_template(
         self,

@@ -50,9 +50,9 @@ def build(settings: Settings) -> dict[str, Built]:
 
 def with_cluster(pool: Pool, clusters: Mapping[str, Built]) -> Pool:
     """Return the pool with the arguments and options of its cluster. Return a pool without a cluster unchanged."""
-    if not pool.component.ON_CLUSTER:
+    if not pool.cluster:
         return pool
-    on = clusters[_cluster_of(pool)]
+    on = clusters[pool.cluster]
     args = type(pool.args)(**{**dict(pool.args), **on.wiring, **on.connection.pool_wiring(pool.args)})
     return replace(pool, args=args, options=on.options)
 
@@ -67,10 +67,10 @@ def pipelines_with_cluster(
     connections = {name: each.connection for name, each in clusters.items()}
     found = []
     for pipeline in pipelines:
-        if not pipeline.component.ON_CLUSTER:
+        if not pipeline.cluster:
             found.append(pipeline)
             continue
-        name = _cluster_of(pipeline)
+        name = pipeline.cluster
         if name not in connections:
             connections[name] = _connect(name, described[name])
         connection = connections[name]
@@ -81,13 +81,7 @@ def pipelines_with_cluster(
 
 
 def _pools_on(name: str, pools: Iterable[Pool]) -> list[tuple[str, Any]]:
-    return [(pool.name, pool.args) for pool in pools if pool.component.ON_CLUSTER and _cluster_of(pool) == name]
-
-
-def _cluster_of(pool: Pool) -> str:
-    """Return the name of the cluster of a pool or a pipeline."""
-    args: Any = pool.args
-    return str(args.cluster_name)
+    return [(pool.name, pool.args) for pool in pools if pool.cluster == name]
 
 
 def _connect(name: str, described: Cluster) -> Connection:

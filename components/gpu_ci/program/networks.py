@@ -6,14 +6,14 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from .pools import Pool
+from .pools import Entry
 from .settings import Settings
 
 if TYPE_CHECKING:
     from gpu_ci.gcp.runner_network import RunnerNetwork
 
 
-P = TypeVar("P", bound=Pool)
+P = TypeVar("P", bound=Entry)
 
 
 def build(settings: Settings) -> dict[str, RunnerNetwork]:
@@ -32,16 +32,12 @@ def build(settings: Settings) -> dict[str, RunnerNetwork]:
 
 def with_subnetwork(pool: P, networks: Mapping[str, RunnerNetwork]) -> P:
     """Return the pool or pipeline with the created subnetworks of its region and of the regions of its ladder."""
-    args: Any = pool.args
-    made = networks.get(getattr(args, "region", ""))
-    changed: dict[str, Any] = {}
+    links = {region: network.subnetwork for region, network in networks.items()}
     # Nodes of a cluster are in its network. Their field subnetwork is not wiring.
-    if made and "subnetwork" in type(args).WIRING:
-        changed["subnetwork"] = made.subnetwork
-    if networks and "ladder_subnetworks" in type(args).model_fields:
-        links = {region: network.subnetwork for region, network in networks.items()}
-        changed["ladder_subnetworks"] = {**args.ladder_subnetworks, **links}
-    return replace(pool, args=args.model_copy(update=changed)) if changed else pool
+    wiring = pool.args.wiring_of({"subnetwork": links.get(pool.region), "ladder_subnetworks": links})
+    given = dict(pool.args)
+    changed = {name: {**given[name], **new} if isinstance(new, dict) else new for name, new in wiring.items() if new}
+    return replace(pool, args=pool.args.model_copy(update=changed)) if changed else pool
 
 
 def facts(networks: Mapping[str, RunnerNetwork]) -> dict[str, Any]:

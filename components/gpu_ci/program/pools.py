@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any
 
 import pulumi
 
-from gpu_ci.args import Args
-from gpu_ci.catalog import Machine, cost
+from gpu_ci.catalog import cost
 from gpu_ci.component import Component
+from gpu_ci.pool_args import EntryArgs, PoolArgs
 from gpu_ci.stack.quotas import cost_of
 from gpu_ci.stack.site import Site
 
@@ -19,19 +19,31 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Pool:
-    """One pool: the component of its kind, and the validated arguments."""
+class Entry:
+    """One pool or image pipeline: the component of its kind, and the validated arguments."""
 
     name: str
     kind: str
     component: type[Component]
-    args: Args
+    args: Any
+    region: str
+    cluster: str
+    """The name of its cluster in the stack file; empty if it needs none."""
     options: pulumi.ResourceOptions | None = None
 
 
 @dataclass(frozen=True)
-class Pipeline(Pool):
-    """One image pipeline. Like a pool, it is a component of a kind, with arguments that the networks complete."""
+class Pool(Entry):
+    """One pool."""
+
+    args: PoolArgs
+
+
+@dataclass(frozen=True)
+class Pipeline(Entry):
+    """One image pipeline."""
+
+    args: EntryArgs
 
 
 def registration(site: Site, github: Github | None) -> dict[str, Any]:
@@ -63,46 +75,11 @@ def registration(site: Site, github: Github | None) -> dict[str, Any]:
 
 def with_runner_group(pool: Pool, group: pulumi.Output[str] | None) -> Pool:
     """Return the pool with the created runner group as an Output, so that the pool's check waits for the group."""
-    github: Any = getattr(pool.args, "github", None)
-    if group is None or github is None:
-        return pool
-    joined = github.model_copy(update={"runner_group": group})
-    return replace(pool, args=pool.args.model_copy(update={"github": joined}))
+    return pool if group is None else replace(pool, args=pool.args.with_runner_group(group))
 
 
 # The fields of a pool that the outputs contain, if the kind has them. They describe where a job runs.
 _SHOWN = ("machineType", "instanceTypes", "clusterName", "region", "zones", "market", "max", "publicEgress")
-
-
-@runtime_checkable
-class Machines(Protocol):
-    """Arguments of a pool of machines with GPUs."""
-
-    machine_type: str
-    zones: list[str]
-
-    @property
-    def machine(self) -> Machine: ...
-
-
-@runtime_checkable
-class RunnerMachines(Machines, Protocol):
-    """Arguments of a pool of machines with GPUs that run jobs of GitHub."""
-
-    def runner_labels_of(self, name: str) -> list[str]: ...
-
-
-@runtime_checkable
-class Nodes(Protocol):
-    """Arguments of a pool of nodes with GPUs, which may be of several types."""
-
-    instance_types: list[str]
-
-    @property
-    def machines(self) -> tuple[Machine, ...]: ...
-
-    @property
-    def chosen_zones(self) -> tuple[str, ...]: ...
 
 
 @dataclass(frozen=True)
@@ -130,7 +107,7 @@ def facts(built: Sequence[Built]) -> dict[str, dict[str, Any]]:
         found[pool.name] = {
             "kind": pool.kind,
             **chosen,
-            **_runners(pool),
+            **pool.args.outputs(pool.name),
             **_ladder(pool),
             **costs.get(pool.name, {}),
             **each.component.state(),
@@ -152,38 +129,19 @@ def smoke_targets(built: Sequence[Built]) -> list[dict[str, Any]]:
         {
             "pool": each.pool.name,
             "cloud": each.component.TYPE.split(":")[1],
-            "machineType": machine_type,
-            "gpu": machine.gpu.device_name,
-            "gpuCount": int(machine.gpu_count),
-            "zones": zones,
+            "machineType": found.machine_type,
+            "gpu": found.machine.gpu.device_name,
+            "gpuCount": int(found.machine.gpu_count),
+            "zones": found.zones,
             "template": each.component.state().get("template"),
         }
         for each in built
-        for machine_type, machine, zones in _gpus(each.pool)
+        if (found := each.pool.args.check_machine)
     ]
-
-
-def _gpus(pool: Pool) -> Iterator[tuple[str, Machine, list[str]]]:
-    """Yield machine type, machine and zones of a pool with GPUs.
-
-    If it has several machine types, yield the smallest.
-    """
-    if isinstance(pool.args, Machines):
-        yield pool.args.machine_type, pool.args.machine, pool.args.zones
-    elif isinstance(pool.args, Nodes):
-        yield pool.args.instance_types[0], pool.args.machines[0], list(pool.args.chosen_zones)
 
 
 def _costs(built: Sequence[Built]) -> cost.StackCost:
     return cost_of((each.pool.name, each.pool.args) for each in built)
-
-
-def _runners(pool: Pool) -> dict[str, Any]:
-    """Return the runner labels of a pool of machines, and whether its machines run GitHub's runner."""
-    if not isinstance(pool.args, RunnerMachines):
-        return {}
-    registers = getattr(pool.args, "github", None) is not None
-    return {"runnerLabels": pool.args.runner_labels_of(pool.name), "registersRunners": registers}
 
 
 def _ladder(pool: Pool) -> dict[str, Any]:

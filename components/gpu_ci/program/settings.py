@@ -89,27 +89,24 @@ def load_or_exit() -> Settings:
 
 
 def _wired(spec: PoolSpec, shared_wiring: Mapping[str, Any], site: Site) -> Pool:
-    model = spec.component.ARGS
     # Pools on clusters get placeholders here. `clusters.with_cluster` replaces them with the outputs of the cluster.
-    placeholders = spec.wiring() if spec.component.ON_CLUSTER else {}
-    args = model(**spec.choices, **{**placeholders, **site.wiring(shared_wiring, spec.region, model.WIRING)})
-    return Pool(spec.name, spec.kind, spec.component, args)
+    placeholders = spec.wiring() if spec.on_cluster else {}
+    wiring = {**placeholders, **spec.model.wiring_of(site.wiring(shared_wiring, spec.region))}
+    return Pool(spec.name, spec.kind, spec.component, spec.model(**spec.choices, **wiring), spec.region, spec.cluster)
 
 
 def _pipeline(spec: PipelineSpec, pools: Sequence[PoolSpec], shared_wiring: Mapping[str, Any], site: Site) -> Pipeline:
     component: Any = spec.component
     model = component.ARGS
     # Pipelines on clusters get placeholders here. `clusters.pipelines_with_cluster` replaces them.
-    placeholders = model.placeholder_wiring(spec.region, spec.choices) if component.ON_CLUSTER else {}
-    wiring = {**placeholders, **spec.known_wiring, **site.wiring(shared_wiring, spec.region, model.WIRING)}
-    if "pools" in model.WIRING:
-        wiring["pools"] = [
-            each.name for each in pools if each.choices.get("clusterName") == spec.choices["clusterName"]
-        ]
-    if "pinned" in model.WIRING:
-        pins = images.pinned([(pool.name, pool.choices) for pool in pools], component.PINS)
-        wiring["pinned"] = sorted(set(pins.values()))
-    return Pipeline(spec.name, spec.kind, component, model(**spec.choices, **wiring))
+    placeholders = model.placeholder_wiring(spec.region, spec.choices) if spec.on_cluster else {}
+    of_stack = {
+        **site.wiring(shared_wiring, spec.region),
+        "pools": [each.name for each in pools if each.cluster == spec.cluster],
+        "pinned": sorted(set(images.pinned([(each.name, each.choices) for each in pools], component.PINS).values())),
+    }
+    args = model(**spec.choices, **{**placeholders, **spec.known_wiring, **model.wiring_of(of_stack)})
+    return Pipeline(spec.name, spec.kind, component, args, spec.region, spec.cluster)
 
 
 def _github(value: Any) -> Github | None:

@@ -5,14 +5,16 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable
 from datetime import date
-from typing import Any
 
 from gpu_ci.catalog import staleness
 from gpu_ci.github import plans
+from gpu_ci.pool_args import PoolArgs
 from gpu_ci.stack import prerequisites
-from gpu_ci.stack.pools import images
+from gpu_ci.stack.images import IMAGES
+from gpu_ci.stack.pools import POOLS, images
 from gpu_ci.stack.provider_secrets import keys_gates_ignore
 from gpu_ci.stack.warnings import GROUP, MANAGER_APP, RUNNER_APP, stack_warnings
+from gpu_ci.validation_errors import join
 
 from .settings import Settings
 
@@ -23,17 +25,13 @@ def warnings(settings: Settings, today: date) -> list[str]:
     return [
         *(str(each) for image in images(pools) for each in staleness.image(image, today)),
         *_old_runners(pools, today),
-        *(
-            keys_gates_ignore(settings.keys, os.environ)
-            if {"cloud-build-gpu", "gce-runners"} & {pool.kind for pool in settings.pools}
-            else []
-        ),
+        *(keys_gates_ignore(settings.keys, os.environ) if any(pool.args.HAS_GATE for pool in settings.pools) else []),
         *settings.quotas.warnings,
         *prerequisites.other_projects(pools, settings.project),
         *stack_warnings(
             pools,
             settings.clusters,
-            [getattr(each.args, "cluster_name", None) for each in (*settings.pools, *settings.pipelines)],
+            [each.cluster for each in (*settings.pools, *settings.pipelines)],
             _registration_keys(settings),
         ),
         *_plans(settings),
@@ -41,14 +39,9 @@ def warnings(settings: Settings, today: date) -> list[str]:
 
 
 def prerequisites_of_builds(settings: Settings) -> list[str]:
-    """Return the prerequisites of Cloud Build that a preview cannot check."""
-    pipelines: list[tuple[str, Any]] = [(each.name, each.args) for each in settings.pipelines]
-    return [
-        *prerequisites.build_pools((pool.name, pool.args) for pool in settings.pools),
-        *prerequisites.image_pipelines(
-            (name, args.region, args.source) for name, args in pipelines if hasattr(args, "source")
-        ),
-    ]
+    """Return the prerequisites in the project that a preview cannot check."""
+    pools = [text for each in settings.pools for text in each.args.prerequisites(join(POOLS, each.name))]
+    return pools + [text for each in settings.pipelines for text in each.args.prerequisites(join(IMAGES, each.name))]
 
 
 def _registration_keys(settings: Settings) -> list[str]:
@@ -70,7 +63,7 @@ def _plans(settings: Settings) -> list[str]:
     return plans.notes(github.model_dump(mode="json", by_alias=True), owner.plan)
 
 
-def _old_runners(pools: Iterable[tuple[str, Any]], today: date) -> list[str]:
+def _old_runners(pools: Iterable[tuple[str, PoolArgs]], today: date) -> list[str]:
     """Return a warning for each outdated version of the GitHub runner. GitHub stops sending jobs to old versions."""
-    registered = (args.runner.version for _, args in pools if getattr(args, "github", None) is not None)
+    registered = (version for _, args in pools if (version := args.registered_runner))
     return [str(each) for version in dict.fromkeys(registered) for each in staleness.runner(version, today)]

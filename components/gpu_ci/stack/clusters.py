@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Any, get_args
 from pydantic.alias_generators import to_camel
 
 from .. import extras
-from ..errors import Problem, did_you_mean, in_yaml
+from ..errors import Problem, did_you_mean, in_yaml, shape
 from ..kinds import cluster_for, cluster_kind_names
 from ..validation_errors import join
 from . import queues
-from .hints import section, shape
+from .hints import section
 
 if TYPE_CHECKING:
     from ..kubernetes.cluster import Cluster, PoolEntry

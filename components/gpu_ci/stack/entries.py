@@ -13,11 +13,12 @@ from gpu_catalog import region_of
 from gpu_common.secret_patterns import redact
 
 from .. import extras, naming
+from ..args import Args
 from ..component import Component
-from ..errors import ArgsError, Problem, did_you_mean
+from ..errors import ArgsError, Problem, did_you_mean, shape
 from ..validation_errors import join
 from . import clusters
-from .hints import problems_of, shape
+from .hints import problems_of
 
 
 @dataclass(frozen=True)
@@ -55,9 +56,19 @@ class Spec:
         return self.component.TYPE.split(":")[1]
 
     @property
+    def model(self) -> type[Args]:
+        """The model of the arguments."""
+        return self.component.ARGS
+
+    @property
     def on_cluster(self) -> str:
         """The kind of cluster that the entry needs; empty if it needs none."""
         return self.component.ON_CLUSTER
+
+    @property
+    def cluster(self) -> str:
+        """The name of its cluster in the stack file; empty if it has none."""
+        return str(self.choices.get("clusterName") or "") if self.on_cluster else ""
 
     @property
     def region(self) -> str:
@@ -104,8 +115,7 @@ def check_entries(
         given = {key: each for key, each in entry.items() if key != "kind"}
         cluster = given.get("clusterName")
         of_cluster = known[cluster].wiring if isinstance(cluster, str) and cluster in known else {}
-        wiring = {**of_cluster, **(registration or {})}
-        wiring = {key: each for key, each in wiring.items() if key in component.ARGS.WIRING}
+        wiring = component.ARGS.wiring_of({**of_cluster, **(registration or {})})
         needed = component.ON_CLUSTER
         unknown = clusters.unknown(path, given, known, needed) if readable else []
         problems += unknown + clusters.of_other_kind(path, given, known, entry["kind"], needed)

@@ -11,7 +11,7 @@ from pydantic import BaseModel
 from pydantic_core import PydanticUndefined
 
 from ..args import Args
-from ..errors import Problem, in_yaml
+from ..errors import Problem, in_yaml, shape
 
 # One part of a path, such as pools in gpu-ci:pools.l4.
 _STEP = re.compile(r"[^.\[\]\"]+")
@@ -49,15 +49,6 @@ def _with_hint(problem: Problem, examples: Mapping[str, Any]) -> Problem:
             break
         key, at = step, at[step]
     return replace(problem, hint=f"such as {key}: {in_yaml(at)}") if key and not problem.hint else problem
-
-
-def shape(value: Any) -> str:
-    """Describe a misplaced value. Text is not shown, because it may be a secret."""
-    if isinstance(value, Mapping):
-        return "a map"
-    if isinstance(value, list):
-        return "a list"
-    return "text" if isinstance(value, str) else "nothing" if value is None else repr(value)
 
 
 def section(model: type[Args], path: str, value: Any) -> list[Problem]:

@@ -7,11 +7,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
 
-from ..args import Args
 from ..errors import ArgsError, Problem, in_yaml
 from ..kinds import component_for, kind_names
+from ..pool_args import PoolArgs
 from ..validation_errors import join
 from .entries import Family, Spec, check_entries, region_of_choices
 
@@ -36,23 +36,27 @@ class PoolSpec(Spec):
         return join(POOLS, self.name)
 
     @property
+    def model(self) -> type[PoolArgs]:
+        """The model of the arguments."""
+        return cast("type[PoolArgs]", self.component.ARGS)
+
+    @property
     def regions(self) -> list[str]:
         """The region of the pool, and the regions of its ladder. Invalid rungs are skipped."""
         ladder = self.choices.get("ladder")
         rungs = [rung for rung in ladder if isinstance(rung, Mapping)] if isinstance(ladder, list) else []
         return list(dict.fromkeys([self.region, *(region_of_choices(rung) for rung in rungs)]))
 
-    def args_with_placeholders(self) -> Args:
+    def args_with_placeholders(self) -> PoolArgs:
         """Return the arguments of the pool, with placeholders for values from other resources of the stack."""
-        model = self.component.ARGS
-        return model(**self.choices, **self.wiring())
+        return self.model(**self.choices, **self.wiring())
 
     def wiring(self) -> dict[str, Any]:
         """Return the wiring: values that are known before the deployment, and placeholders for the others."""
-        return {**self.component.ARGS.placeholder_wiring(self.region, self.choices), **self.known_wiring}
+        return {**self.model.placeholder_wiring(self.region, self.choices), **self.known_wiring}
 
 
-def valid_pools(choices: Iterable[PoolSpec], problems: Iterable[Problem]) -> Iterator[tuple[str, Args]]:
+def valid_pools(choices: Iterable[PoolSpec], problems: Iterable[Problem]) -> Iterator[tuple[str, PoolArgs]]:
     """Yield name and arguments of the pools without a problem of their own."""
     wrong = [problem.path for problem in problems]
     for spec in choices:
@@ -89,9 +93,9 @@ def check(
     return specs, problems + [each for spec in specs for each in _shared_labels(spec, owners)]
 
 
-def images(pools: Iterable[tuple[str, Args]]) -> list[str]:
+def images(pools: Iterable[tuple[str, PoolArgs]]) -> list[str]:
     """Return the boot images of the pools, each once."""
-    return list(dict.fromkeys(str(image) for _, args in pools if (image := getattr(args, "image", ""))))
+    return list(dict.fromkeys(image for _, args in pools for image in args.boot_images))
 
 
 def _shared_labels(spec: PoolSpec, owners: dict[frozenset[str], PoolSpec]) -> list[Problem]:
@@ -123,9 +127,7 @@ def _runner_labels(spec: PoolSpec) -> list[str]:
     """Return the labels of the pool's runners, even if other fields of the pool are invalid."""
     given = spec.choices.get("runnerLabels")
     if given is None:
-        model: Any = spec.component.ARGS
-        unchecked = model.model_construct(runner_labels=None)
-        return list(unchecked.runner_labels_of(spec.name)) if hasattr(unchecked, "runner_labels_of") else []
+        return spec.model.default_labels(spec.name)
     if not isinstance(given, list) or not all(isinstance(label, str) for label in given):
         return []
     return list(given)

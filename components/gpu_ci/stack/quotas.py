@@ -4,22 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any, Protocol, runtime_checkable
+from typing import Any
 
 from gpu_catalog import Demand, cost, limits, price, quota
 
-from ..args import Args
 from ..errors import Problem
+from ..pool_args import PoolArgs
 from ..validation_errors import join
 
 QUOTAS = "gpu-ci:quotas"
-
-
-@runtime_checkable
-class HasDemand(Protocol):
-    """Arguments of a pool whose machines have a price and count against quotas."""
-
-    def demand(self, name: str) -> Demand: ...
 
 
 @dataclass(frozen=True)
@@ -43,21 +36,14 @@ class Quotas:
         return [*short, *([unknown_limits] if unknown_limits else [])]
 
 
-def demands(pools: Iterable[tuple[str, Args]]) -> list[Demand]:
+def demands(pools: Iterable[tuple[str, PoolArgs]]) -> list[Demand]:
     """Return the machines that each pool requires, for pools of machines."""
-    return [args.demand(name) for name, args in pools if isinstance(args, HasDemand)]
+    return [demand for name, args in pools if (demand := args.demand(name))]
 
 
-@runtime_checkable
-class HasLadder(Protocol):
-    """Arguments of a pool with a capacity ladder."""
-
-    def ladder_demands(self, name: str) -> list[Demand]: ...
-
-
-def ladder_demands(pools: Iterable[tuple[str, Args]]) -> list[Demand]:
+def ladder_demands(pools: Iterable[tuple[str, PoolArgs]]) -> list[Demand]:
     """Return the demand of each rung of the pools' ladders, as if all machines of the pool came from this rung."""
-    return [demand for name, args in pools if isinstance(args, HasLadder) for demand in args.ladder_demands(name)]
+    return [demand for name, args in pools for demand in args.ladder_demands(name)]
 
 
 def findings(
@@ -126,25 +112,10 @@ def _joined(steps: Iterable[str]) -> str:
     return path
 
 
-@runtime_checkable
-class Billed(Protocol):
-    """Arguments of a pool that a service bills by use, such as Cloud Build by the build minute."""
-
-    machine_type: str
-    region: str
-
-    @property
-    def billed_by(self) -> str: ...
-
-
-def cost_of(pools: Iterable[tuple[str, Args]]) -> cost.StackCost:
+def cost_of(pools: Iterable[tuple[str, PoolArgs]]) -> cost.StackCost:
     """Return the cost of the pools. For a pool with a ladder, the cost is computed with its most expensive rung."""
     found = list(pools)
-    metered = [
-        cost.Metered(name, args.machine_type, args.region, args.billed_by)
-        for name, args in found
-        if isinstance(args, Billed)
-    ]
+    metered = [each for name, args in found if (each := args.metered(name))]
     rungs: dict[str, list[Demand]] = {}
     for demand in (*demands(found), *ladder_demands(found)):
         rungs.setdefault(demand.pool, []).append(demand)

@@ -8,13 +8,12 @@ each machine registers its runner with `runnerApp`.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 
 from ..errors import Problem, did_you_mean
 from ..secret_manager import aws_secret
 from ..validation_errors import join
-from .hints import shape
 from .images import PipelineSpec
 from .pools import POOLS, PoolSpec
 from .site import GITHUB, MANAGER, SITE, Site
@@ -25,10 +24,9 @@ def missing_subnetworks(choices: Sequence[PoolSpec | PipelineSpec], site: Any, f
     subnetworks = _regions(site)
     wrong = {problem.path for problem in found}
     missing: dict[str, list[str]] = {}
-    with_subnetwork = [spec for spec in choices if "subnetwork" in spec.component.ARGS.WIRING]
-    for spec in with_subnetwork:
+    for spec in choices:
         places_valid = not any(path.startswith((f"{spec.path}.zones", f"{spec.path}.ladder")) for path in wrong)
-        if subnetworks is None or spec.cloud != "gcp" or not places_valid:
+        if subnetworks is None or not spec.model.wiring_of({"subnetwork": ""}) or not places_valid:
             continue
         for region in spec.regions:
             if region not in subnetworks:
@@ -93,9 +91,9 @@ def missing_registration(
     app, runner_app, manager_app = (
         owner.get(key) if isinstance(owner, Mapping) else None for key in ("app", "runnerApp", "managerApp")
     )
-    on_clusters = [spec.name for spec in choices if "app" in spec.component.ARGS.WIRING]
+    on_clusters = _registered_by("cluster", choices)
     machines_register = app and group and not manager_app and not manager
-    machines = [spec.name for spec in choices if "github" in spec.component.ARGS.WIRING and machines_register]
+    machines = _registered_by("machines", choices) if machines_register else []
     not_for_machines = "the key of app, which may change runner groups, secrets and rules, is not for machines"
     if machines and not on_clusters and not runner_app and not SITE.startswith(tuple(unread)):
         text = f"is missing, and the runners of {', '.join(machines)} need it: {not_for_machines}"
@@ -128,6 +126,11 @@ def missing_registration(
     return problems
 
 
+def _registered_by(what: str, choices: Iterable[PoolSpec]) -> list[str]:
+    """Return the names of the pools whose runners their machines or the controller of their cluster register."""
+    return [spec.name for spec in choices if what == spec.model.REGISTERED_BY]
+
+
 def missing_for_manager(choices: list[PoolSpec], values: Mapping[str, Any], unread: Collection[str]) -> list[Problem]:
     """Report missing keys that the runner manager needs: its App, a runner group, and a pool of machines."""
     if values.get(MANAGER) is None:
@@ -136,7 +139,7 @@ def missing_for_manager(choices: list[PoolSpec], values: Mapping[str, Any], unre
     owner = site.get("github") if isinstance(site, Mapping) else None
     given = owner if isinstance(owner, Mapping) else {}
     group = github.get("runnerGroup") if isinstance(github, Mapping) else None
-    machines = [spec.name for spec in choices if "github" in spec.component.ARGS.WIRING]
+    machines = _registered_by("machines", choices)
     needed = {
         f"{SITE}.github.managerApp": (
             given.get("managerApp"),
@@ -205,35 +208,11 @@ def incompatible(choices: list[PoolSpec], site: Any, github: Any) -> list[Proble
     group = github.get("runnerGroup") if isinstance(github, Mapping) else None
     if not app or not group:
         return []
-    from ..gcp.pool.rules import (
-        NO_RUNNER_ON_COS,
-        NO_STANDBY_FOR_OWN_RUNNERS,
-        REMOVE_STANDBY,
-        SECRETS_UNREADABLE,
-        USE_OTHER_IMAGE,
-        USE_OTHER_SECRETS,
-    )
-
-    machines = [spec for spec in choices if "github" in spec.component.ARGS.WIRING]
-    problems = [] if owner and owner.get("managerApp") else _key_not_on_google(app, [spec.name for spec in machines])
-    for spec in machines:
-        runner, driver = spec.choices.get("runner"), spec.choices.get("driver")
-        docker = runner.get("docker") if isinstance(runner, Mapping) else None
-        if isinstance(driver, Mapping) and driver.get("source") == "cos":
-            expected, rule = "image or installer", "no-runner-on-cos"
-            problems.append(
-                Problem(f"{spec.path}.driver.source", NO_RUNNER_ON_COS, "'cos'", expected, USE_OTHER_IMAGE, rule)
-            )
-        # The model of a pool with the wiring of the manager reports these two itself.
-        refused = {}
-        if spec.choices.get("standby"):
-            refused["standby"] = (NO_STANDBY_FOR_OWN_RUNNERS, "nothing here", REMOVE_STANDBY, "standby-of-own-runners")
-        if docker != "rootful" and spec.choices.get("secrets"):
-            expected = "nothing here, or runner.docker: rootful"
-            refused["secrets"] = (SECRETS_UNREADABLE, expected, USE_OTHER_SECRETS, "secrets-unreadable")
-        for field, (text, expected, hint, rule) in refused.items() if "github" not in spec.known_wiring else ():
-            got = shape(spec.choices[field])
-            problems.append(Problem(f"{spec.path}.{field}", text, got, expected, hint, rule))
+    managed = bool(owner and owner.get("managerApp"))
+    problems = [] if managed else _key_not_on_google(app, _registered_by("machines", choices))
+    for spec in choices:
+        found = spec.model.problems_with_runners(spec.choices, "github" not in spec.known_wiring)
+        problems += [each.under(spec.path) for each in found]
     return problems
 
 
@@ -265,7 +244,8 @@ def duplicate_scale_sets(choices: list[PoolSpec]) -> list[Problem]:
     """Report pools of one cluster whose scale sets have the same name, because the second set would fail."""
     owners: dict[tuple[str, str], str] = {}
     problems = []
-    chosen = {spec.name: _scale_set_name(spec) for spec in choices if "app" in spec.component.ARGS.WIRING}
+    chosen = dict.fromkeys(_registered_by("cluster", choices), "")
+    chosen |= {spec.name: _scale_set_name(spec) for spec in choices if spec.name in chosen}
     # A scale set with the name of its pool has no field that could be wrong. So these own their names first.
     for spec in sorted((spec for spec in choices if spec.name in chosen), key=lambda spec: bool(chosen[spec.name])):
         name = chosen[spec.name] or spec.name

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Mapping
 from typing import Annotated, Any, ClassVar
 
 from pydantic import (
@@ -206,8 +206,8 @@ class Site(Args):
         raise_problems([at_path(error, "a map", region) for region in values if region in given])
         return values
 
-    def wiring(self, shared_wiring: Mapping[str, Any], region: str, names: Collection[str]) -> dict[str, Any]:
-        """Return the arguments that the site gives a pool in this region.
+    def wiring(self, shared_wiring: Mapping[str, Any], region: str) -> dict[str, Any]:
+        """Return the arguments that the site gives pools in this region. A kind takes those that it has.
 
         If the stack creates the network of the region, the subnetwork is a placeholder. `gpu_ci.program.networks`
         replaces it.
@@ -215,18 +215,18 @@ class Site(Args):
         Args:
             shared_wiring: Arguments of every region, at least the project.
             region: The region of the pool.
-            names: The names of the arguments that the kind of the pool has.
         """
-        found: dict[str, Any] = {**shared_wiring, "labels": dict(self.labels), "tags": dict(self.labels)}
-        if "subnetwork" in names:
-            made = f"projects/{shared_wiring['project']}/regions/{region}/subnetworks/made-by-this-stack"
-            found["subnetwork"] = self.subnetworks.get(region, made)
-        if "ladder_subnetworks" in names:
-            found["ladder_subnetworks"] = {
-                each: self.wiring(shared_wiring, each, ["subnetwork"])["subnetwork"]
-                for each in (*self.subnetworks, *self.networks)
-            }
-        return {name: value for name, value in found.items() if name in names}
+        project = shared_wiring["project"]
+        made = (*self.networks, region)
+        subnetworks = {each: f"projects/{project}/regions/{each}/subnetworks/made-by-this-stack" for each in made}
+        subnetworks |= self.subnetworks
+        return {
+            **shared_wiring,
+            "labels": dict(self.labels),
+            "tags": dict(self.labels),
+            "subnetwork": subnetworks[region],
+            "ladder_subnetworks": {each: subnetworks[each] for each in (*self.subnetworks, *self.networks)},
+        }
 
 
 def _each(values: Any, check: Callable[[str, str], list[tuple[PydanticCustomError, str]]]) -> Any:

@@ -9,9 +9,10 @@ from typing import Annotated, Any, ClassVar, Literal
 import gpu_catalog as catalog
 from pydantic import Field, ValidationInfo, field_validator
 
-from ...args import Args, Input, Integer
+from ...args import Input, Integer
 from ...errors import at_path, invalid, raise_problems
 from ...kubernetes.name_types import EachOnce, Image
+from ...pool_args import EntryArgs
 from ..nodes.rules import kms_key_arn, region
 from ..resource_names import AmiId, ClusterName, KmsKeyArn, KubernetesVersion, Region, SubnetId, Tags, VpcId
 from . import documents
@@ -26,7 +27,7 @@ _RATE = re.compile(r"rate\(([1-9][0-9]*) (day|days|hour|hours)\)")
 _MAX_TAGS = 50
 
 
-class GpuAmiPipelineArgs(Args):
+class GpuAmiPipelineArgs(EntryArgs):
     """The arguments of a pipeline that builds images of EKS nodes."""
 
     WIRING: ClassVar[frozenset[str]] = frozenset(

@@ -9,8 +9,9 @@ import gpu_catalog as catalog
 from gpu_catalog import Demand, Machine
 from pydantic import Field, ValidationInfo, field_validator
 
-from ...args import Args, Input, Integer, StrictBool
+from ...args import Input, Integer, StrictBool
 from ...kubernetes.name_types import Pool, TorchOfJobs
+from ...pool_args import CheckMachine, PoolArgs
 from ..resource_names import (
     AmiId,
     Base64,
@@ -56,7 +57,7 @@ _RULES: dict[str, Any] = {
 }
 
 
-class GpuNodeGroupArgs(Args):
+class GpuNodeGroupArgs(PoolArgs):
     """The arguments of a managed node group with GPUs."""
 
     WIRING: ClassVar[frozenset[str]] = frozenset(
@@ -256,6 +257,10 @@ class GpuNodeGroupArgs(Args):
         return rules.machines_of(dict(self))
 
     @property
+    def check_machine(self) -> CheckMachine | None:
+        return CheckMachine(self.instance_types[0], self.machines[0], list(self.chosen_zones))
+
+    @property
     def chosen_zones(self) -> tuple[str, ...]:
         """The zones of the nodes: the given zones, or the default."""
         return tuple(self.subnets if self.zones is None else self.zones)
@@ -270,7 +275,7 @@ class GpuNodeGroupArgs(Args):
         """The size of the disk with the images and the files of pods, on the node with the smallest disk."""
         return cast("int", rules.for_pods_gib(dict(self)))  # the fields of valid arguments are valid
 
-    def demand(self, name: str) -> Demand:
+    def demand(self, name: str) -> Demand | None:
         """Return the machines of the group `name`, to compute its cost and its quotas.
 
         Every node has the largest type.

@@ -71,7 +71,7 @@ def warnings(file: StackFile, wrong: Collection[Problem] = ()) -> list[str]:
         *old_images,
         *file.quotas[0].warnings,
         *others,
-        *prerequisites.build_pools(file.pools),
+        *(text for name, args in file.pools for text in args.prerequisites(f"{POOLS}.{name}")),
         *stack_warnings(file.pools, clusters, used_clusters, given),
         *plans.notes(file.value(plans.KEY), file.at(plans.PLAN)),
         *_other_stacks(file),

@@ -29,9 +29,23 @@ MACHINE_TYPES = (
 SET_BY_POOL = ("_POOL", "_REGISTRY", "_CACHE")
 """The substitutions that every trigger sets."""
 
+RESTRICTED = (
+    f"a project that is restricted to some regions builds in {', '.join(regions.BUILDS_OF_RESTRICTED_PROJECTS)} only"
+)
+"""The rest of a sentence about a region of builds."""
+
 _NAME = re.compile(PATTERN)
 # Discovery document cloudbuild v1, BuildTrigger.substitutions.
 _SUBSTITUTION = re.compile(r"_[A-Z0-9_]+")
+
+
+def connect(repositories: str, region: str) -> str:
+    """Return the prerequisite of triggers for repositories without `repositoryResource`."""
+    return (
+        f"{repositories} must be connected to Cloud Build as 1st gen in {region}; hint: Cloud Build, Repositories, 1st "
+        "gen, Connect repository, as an owner of the organization on GitHub; or name a 2nd-gen repository in "
+        "repositoryResource"
+    )
 
 
 def add_to_schema(schema: dict[str, Any]) -> None:

@@ -12,6 +12,7 @@ from pydantic import AfterValidator, Field, ValidationInfo, field_validator
 from ...args import Args, Input, Integer, StrictBool
 from ...kubernetes.name_types import Pool, TorchOfJobs
 from ...labels import Labels
+from ...pool_args import PoolArgs
 from ..machine import rules as machine_rules
 from ..machine.args import GpuMachineChoices
 from ..resource_names import ImageRepositories, Project, Subnetwork
@@ -70,7 +71,7 @@ class NodePoolCluster(Args):
     )
 
 
-class GkeGpuNodePoolArgs(GpuMachineChoices, NodePoolCluster):
+class GkeGpuNodePoolArgs(GpuMachineChoices, NodePoolCluster, PoolArgs):
     """The arguments of a node pool with GPUs for a GKE cluster."""
 
     WIRING: ClassVar[frozenset[str]] = frozenset(NodePoolCluster.model_fields)
@@ -150,7 +151,7 @@ class GkeGpuNodePoolArgs(GpuMachineChoices, NodePoolCluster):
         """The type of the boot disk: the given type, or the default."""
         return self.disk_type or machine_rules.default_disk_type(self.machine)
 
-    def demand(self, name: str) -> Demand:
+    def demand(self, name: str) -> Demand | None:
         """Return the machines and disks of the pool `name`, to compute its cost and its quotas."""
         return Demand(
             pool=name,

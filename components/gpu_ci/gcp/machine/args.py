@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Annotated, Any, ClassVar, Literal, TypeAlias
 
 from gpu_catalog import Machine, region_of
@@ -10,6 +11,7 @@ from pydantic import ConfigDict, Field, ValidationInfo, field_validator
 from ... import versions
 from ...args import Args, Input, Integer
 from ...labels import Labels
+from ...pool_args import CheckMachine, Surroundings
 from ..resource_names import Network, Project, Reservation, Subnetwork
 from . import rules, software, stack_schema
 
@@ -153,6 +155,25 @@ class GpuMachineChoices(Args):
         assert found is not None, "validated arguments always name a machine"  # noqa: S101 - for the type checker
         return found
 
+    @property
+    def check_machine(self) -> CheckMachine | None:
+        """The machine for a check of the GPUs."""
+        return CheckMachine(self.machine_type, self.machine, self.zones)
+
+    def shared_resources(self) -> dict[str, Any]:
+        """Return the fields that can name a resource of another project, with their values."""
+        fields = dict(self)
+        return {name: fields.get(name) for name in ("subnetwork", "image", "reservation")}
+
+    def warnings(self, path: str, around: Surroundings) -> Iterator[str]:  # noqa: ARG002 - kinds of pools use it
+        """Yield a warning for each zone that Google's page does not list for the GPU."""
+        for zone in self.zones:
+            if zone in self.machine.undated_zones:
+                yield (
+                    f"{path}.zones: Google's page of GPU zones has no {self.machine.gpu.name} in {zone}, only an old "
+                    "copy of an answer of Google's API has; hint: gpu-ci doctor asks Google"
+                )
+
 
 class GpuMachineArgs(GpuMachineChoices):
     """A GPU machine of the catalog: its type, market, driver, boot image, disks and network."""
@@ -218,6 +239,11 @@ class GpuMachineArgs(GpuMachineChoices):
     @classmethod
     def _check_with_earlier_fields(cls, value: Any, info: ValidationInfo) -> Any:
         return _RULES[str(info.field_name)](value, info.data)
+
+    @property
+    def boot_images(self) -> list[str]:
+        """The image from which machines boot."""
+        return [self.image]
 
     @property
     def run_limit_sec(self) -> int:

@@ -13,7 +13,7 @@ from typing import Any
 import gpu_catalog as catalog
 from pydantic_core import InitErrorDetails
 
-from ...errors import at_path, invalid, raise_problems
+from ...errors import Problem, at_path, invalid, raise_problems, shape
 from ..machine.args import GpuMachineArgs
 from ..machine.rules import DEFAULT_RUN_LIMIT_SEC, LOCAL_SSD_GIB, has_local_disks, machine_of
 
@@ -35,10 +35,10 @@ def smoke(value: Any, others: Mapping[str, Any]) -> Any:
     return value
 
 
-NO_STANDBY_FOR_OWN_RUNNERS = (
+_NO_STANDBY_FOR_OWN_RUNNERS = (
     "is not supported for machines that register their own runners, because a stop would end their job"
 )
-REMOVE_STANDBY = "remove standby"
+_REMOVE_STANDBY = "remove standby"
 
 # If a machine with local disks stops, the data on the disks is lost (discovery document compute v1, instances.stop,
 # discardLocalSsd). After the next start, the machine would lack this data.
@@ -59,7 +59,7 @@ def standby(value: Any, others: Mapping[str, Any]) -> Any:
     github = others["github"]
     problems: list[InitErrorDetails] = []
     if github is not None and github.registered_by == "machine":
-        raise invalid(NO_STANDBY_FOR_OWN_RUNNERS, "standby-of-own-runners", safe_hint=REMOVE_STANDBY)
+        raise invalid(_NO_STANDBY_FOR_OWN_RUNNERS, "standby-of-own-runners", safe_hint=_REMOVE_STANDBY)
     cannot_stop = ("spot", "flex-start") if github is None else ("flex-start",)
     if (market := others.get("market")) in cannot_stop:
         markets = "standard" if github is None else "spot or standard"
@@ -88,10 +88,10 @@ def standby(value: Any, others: Mapping[str, Any]) -> Any:
 # The runner's names for the architectures of the catalog.
 _ARCHIVES = {"x86_64": "x64", "arm64": "arm64"}
 
-SECRETS_UNREADABLE = (
+_SECRETS_UNREADABLE = (
     "cannot be read by jobs: jobs of a pool with runners have no access to the machine's service account"
 )
-USE_OTHER_SECRETS = (
+_USE_OTHER_SECRETS = (
     "pass the secret to workflows with gpu-ci:github.secrets, or give jobs their own identity "
     "(docs/guides/compute-engine.md)"
 )
@@ -121,15 +121,15 @@ def runner(value: Any, others: Mapping[str, Any]) -> Any:
     return value
 
 
-NO_RUNNER_ON_COS = "cannot run runners: Container-Optimized OS lacks Python and the dependencies of GitHub's runner"
-USE_OTHER_IMAGE = "use an Ubuntu or Debian image, or remove driver and image"
+_NO_RUNNER_ON_COS = "cannot run runners: Container-Optimized OS lacks Python and the dependencies of GitHub's runner"
+_USE_OTHER_IMAGE = "use an Ubuntu or Debian image, or remove driver and image"
 
 
 def github(value: Any, others: Mapping[str, Any]) -> Any:
     """Return the GitHub settings. The machine's operating system must be able to run GitHub's runner."""
     driver = others.get("driver")
     if value is not None and driver is not None and driver.source == "cos":
-        raise invalid(f"driver.source cos {NO_RUNNER_ON_COS}", "no-runner-on-cos", safe_hint=USE_OTHER_IMAGE)
+        raise invalid(f"driver.source cos {_NO_RUNNER_ON_COS}", "no-runner-on-cos", safe_hint=_USE_OTHER_IMAGE)
     return value
 
 
@@ -139,11 +139,32 @@ def secrets(values: Any, others: Mapping[str, Any]) -> Any:
     if others.get("github") is not None and runner is not None and runner.docker != "rootful":
         raise_problems(
             [
-                at_path(invalid(SECRETS_UNREADABLE, "secrets-unreadable", safe_hint=USE_OTHER_SECRETS), value, at)
+                at_path(invalid(_SECRETS_UNREADABLE, "secrets-unreadable", safe_hint=_USE_OTHER_SECRETS), value, at)
                 for at, value in enumerate(values)
             ]
         )
     return values
+
+
+def problems_with_runners(choices: Mapping[str, Any], registers: bool) -> list[Problem]:
+    """Return the problems of fields that do not work in a pool with runners: driver.source cos, standby and secrets.
+
+    With `registers`, its machines register their runners themselves. Otherwise, the model reports the last two, because
+    it gets the wiring of the runner manager.
+    """
+    runner, driver = choices.get("runner"), choices.get("driver")
+    docker = runner.get("docker") if isinstance(runner, Mapping) else None
+    found = []
+    if isinstance(driver, Mapping) and driver.get("source") == "cos":
+        text, expected = _NO_RUNNER_ON_COS, "image or installer"
+        found.append(Problem("driver.source", text, "'cos'", expected, _USE_OTHER_IMAGE, "no-runner-on-cos"))
+    if registers and (standby := choices.get("standby")):
+        text, rule = _NO_STANDBY_FOR_OWN_RUNNERS, "standby-of-own-runners"
+        found.append(Problem("standby", text, shape(standby), "nothing here", _REMOVE_STANDBY, rule))
+    if registers and docker != "rootful" and (given := choices.get("secrets")):
+        text, expected = _SECRETS_UNREADABLE, "nothing here, or runner.docker: rootful"
+        found.append(Problem("secrets", text, shape(given), expected, _USE_OTHER_SECRETS, "secrets-unreadable"))
+    return found
 
 
 def each_once(values: list[Any]) -> list[Any]:

@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, cast
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, cast
 
 from pydantic import Field, ValidationInfo, field_validator
 
 from ... import versions
 from ...args import Args, Input, Integer, StrictBool
+from ...pool_args import PoolArgs, Surroundings
+from ...validation_errors import join
 from ..kueue_labels import QueueName
 from ..name_types import EachOnce, Image, NamespaceName
 from ..scale_set.args import ControllerReference, GithubApp, RunnerChoices
 from ..scale_set.rules import ConfigUrl
 from . import rules
 from .rules import Node
+
+JOB_PODS = ("kubernetes", "kubernetes-novolume")
+"""The container modes in which a job runs in a pod that its runner creates."""
 
 
 class JobSmokeSettings(Args):
@@ -56,13 +61,14 @@ class PrePull(Args):
     )
 
 
-class RunnerPoolArgs(Args):
+class RunnerPoolArgs(PoolArgs):
     """The software on the nodes of a pool: the runners, their smoke check, and images that nodes pull early.
 
     The arguments of a kind of pool derive from this class first, and then from the arguments of its nodes. Pydantic
     then reads the fields of the nodes before these fields, whose rules depend on them.
     """
 
+    REGISTERED_BY: ClassVar[Literal["cluster"]] = "cluster"
     # The cluster of a pool is a field of the stack file, so it is not wiring.
     WIRING: ClassVar[frozenset[str]] = frozenset(
         {
@@ -172,6 +178,34 @@ class RunnerPoolArgs(Args):
             "github_config_url": "https://github.com/acme",
             "runner_group": "gpu",
         }
+
+    def runner_labels_of(self, name: str) -> list[str]:
+        """Return the name of the scale set, which is the only label of its runners."""
+        return [self.runner.scale_set_name or name]
+
+    def warnings(self, path: str, around: Surroundings) -> Iterator[str]:
+        yield from super().warnings(path, around)
+        yield from rules.idle_gpus(path, self.node, self.runner)
+        # GitHub's container hooks also require the rights to read Secrets, and refuse each job without them
+        # (actions/runner-container-hooks: packages/k8s/src/k8s/index.ts, requiredPermissions).
+        if self.runner.container_mode.kind in JOB_PODS:
+            yield (
+                f"{path}.runner.containerMode: a job that gets the token of its runner can read every Secret of the "
+                "namespace, also the key of the GitHub App, and run commands in the namespace's other runners; hint: "
+                "containerMode: {kind: none}, or trust every workflow that the runner group lets in "
+                "(docs/guides/kubernetes.md#jobs-in-pods-of-their-own)"
+            )
+        # The stack creates the namespace. At the first `up`, another tool cannot create the Secrets before the check
+        # pulls its image.
+        cluster = str(dict(self)["cluster_name"])
+        for secret in self.runner.image_pull_secrets:
+            if secret not in around.logins.get(cluster, ()):
+                yield (
+                    f"{path}.runner.imagePullSecrets: the stack does not create the Secret {secret}, and nodes cannot "
+                    "pull private images without it; hint: describe its login under "
+                    f"{join('gpu-ci:clusters', cluster)}.imagePullSecrets, or create it in the namespace within "
+                    "smoke.deadlineSec"
+                )
 
     @property
     def node(self) -> Node:

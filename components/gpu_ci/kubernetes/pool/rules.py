@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -88,6 +88,20 @@ def runner(value: RunnerChoices, node: Node | None, others: Mapping[str, Any]) -
         problems += _cache_problems(value, node, others.get("max"))
     raise_problems(problems)
     return value
+
+
+def idle_gpus(path: str, node: Node, runner: RunnerChoices) -> Iterator[str]:
+    """Yield a warning if some GPUs of a node never get a job, because runners need too much of something else."""
+    fit = node.runners_by_field(runner)
+    field, runners = min(fit.items(), key=lambda each: each[1])
+    if runners < fit["gpus"]:
+        disk = field == "ephemeralStorageGib"
+        larger = node.larger_disk if disk else f"another {node.type_noun}"
+        smaller = f"a smaller {field}{' or scratch' if disk and runner.scratch else ''}"
+        yield (
+            f"{path}.runner.{field}: a node has room for {runners} of {fit['gpus']} runners, so jobs use "
+            f"{runners * runner.gpus} of its {node.devices} GPUs; hint: {smaller}, or {larger}"
+        )
 
 
 def _disk_problems(value: RunnerChoices, node: Node) -> list[InitErrorDetails]:

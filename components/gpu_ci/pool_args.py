@@ -1,0 +1,129 @@
+"""What the rest of the package asks about an entry of a stack file, a pool or an image pipeline, without its kind.
+
+A kind overrides the answers that differ from these defaults.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple
+
+from .args import Args
+from .errors import Problem
+
+if TYPE_CHECKING:
+    from gpu_catalog import Demand, Machine
+    from gpu_catalog.cost import Metered
+
+
+class EntryArgs(Args):
+    """The arguments of a pool or of an image pipeline."""
+
+    def prerequisites(self, path: str) -> Iterable[str]:  # noqa: ARG002 - most kinds have none
+        """Return what the entry at `path` needs in the project that no check of the stack file sees."""
+        return ()
+
+
+class CheckMachine(NamedTuple):
+    """The machine of a pool on which a check of its GPUs runs."""
+
+    machine_type: str
+    machine: Machine
+    zones: list[str]
+
+
+@dataclass(frozen=True)
+class Surroundings:
+    """What the warnings of a pool depend on, besides its arguments."""
+
+    logins: Mapping[str, Collection[str]]
+    """The names of the logins of registries, by cluster."""
+    missing_for_manager: Collection[str] = ()
+    """The keys that the stack file lacks for a runner manager."""
+
+
+@dataclass(frozen=True)
+class ManagedPool:
+    """What a runner manager needs to start machines of a pool."""
+
+    entry: dict[str, Any]
+    """The entry of the pool in the manager's configuration, which gpu_manager reads."""
+    service_account_email: Any
+    """The account of the machines, which the manager must be allowed to use."""
+    standby_templates: list[Any]
+    """The templates of machines that the manager may stop."""
+
+
+class PoolArgs(EntryArgs):
+    """The arguments of a pool."""
+
+    REGISTERED_BY: ClassVar[Literal["", "machines", "cluster"]] = ""
+    """What registers the pool's runners on GitHub: its machines or the runner manager, the controller of its cluster,
+    or nothing because the pool has no runners."""
+    HAS_GATE: ClassVar[bool] = False
+    """Whether the plugin starts the machine of the check. It uses the environment's credentials."""
+    LATER_MACHINES: ClassVar[str] = "the group the rights of <project number>@cloudservices.gserviceaccount.com"
+    """Who creates machines after the check, for a hint about the access to `shared_resources`."""
+
+    def runner_labels_of(self, name: str) -> list[str]:  # noqa: ARG002 - a pool without runners
+        """Return the labels of the runners of the pool `name`."""
+        return []
+
+    @classmethod
+    def default_labels(cls, name: str) -> list[str]:  # noqa: ARG003 - a pool without labels of its own
+        """Return the labels of the runners of a pool without `runnerLabels`."""
+        return []
+
+    @classmethod
+    def problems_with_runners(cls, choices: Mapping[str, Any], registers: bool) -> list[Problem]:  # noqa: ARG003
+        """Return the problems of fields that do not work in a pool with runners.
+
+        Args:
+            choices: The fields in the stack file. They may be invalid.
+            registers: Whether the machines of the pool register their runners themselves.
+        """
+        return []
+
+    def demand(self, name: str) -> Demand | None:  # noqa: ARG002 - a pool without machines of its own
+        """Return the machines and disks of the pool `name`, to compute its cost and its quotas."""
+        return None
+
+    def ladder_demands(self, name: str) -> list[Demand]:  # noqa: ARG002 - most kinds have no ladder
+        """Return the demand of each rung of the ladder, as if all machines of the pool came from this rung."""
+        return []
+
+    def metered(self, name: str) -> Metered | None:  # noqa: ARG002 - most kinds are billed by machine
+        """Return how a service bills the pool by use, such as Cloud Build by the build minute."""
+        return None
+
+    @property
+    def check_machine(self) -> CheckMachine | None:
+        """The machine for a check of the pool's GPUs: the smallest, if there are several types."""
+        return None
+
+    def shared_resources(self) -> dict[str, Any]:
+        """Return the fields that can name a resource of another project, with their values."""
+        return {}
+
+    @property
+    def boot_images(self) -> list[str]:
+        """The images of Compute Engine from which machines boot."""
+        return []
+
+    @property
+    def registered_runner(self) -> str | None:
+        """The version of the GitHub runner that machines of the pool run; None if they run none."""
+        return None
+
+    def warnings(self, path: str, around: Surroundings) -> Iterable[str]:  # noqa: ARG002 - a kind without warnings
+        """Return the warnings about the pool at `path` that do not prevent a deployment."""
+        return ()
+
+    def outputs(self, name: str) -> dict[str, Any]:  # noqa: ARG002 - a kind whose fields say all
+        """Return outputs of the pool `name` besides its fields, its cost and the outputs of its component."""
+        return {}
+
+    def with_runner_group(self, group: Any) -> PoolArgs:  # noqa: ARG002 - a cluster passes it on
+        """Return the arguments with the created runner group as an Output, so that the check waits for it."""
+        return self
