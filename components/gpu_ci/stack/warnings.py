@@ -13,8 +13,6 @@ from .requirements import WHICH_APP
 
 MANAGER_APP, RUNNER_APP = "gpu-ci:site.github.managerApp", "gpu-ci:site.github.runnerApp"
 """The keys of the two GitHub Apps that can register the runners of machines. With both, managerApp registers them."""
-JOB_PODS = ("kubernetes", "kubernetes-novolume")
-"""The container modes in which a job runs in a pod that its runner creates."""
 GROUP = "gpu-ci:github.runnerGroup"
 """Without this key, no runners are registered, even if the stack file has one of the Apps."""
 
@@ -134,11 +132,11 @@ def _pods_with_app_key(pools: Iterable[tuple[str, Any]]) -> list[str]:
     """
     return [
         f"{join(POOLS, name)}.runner.containerMode: a job that gets the token of its runner can read every Secret of "
-        "the namespace, also the key of the GitHub App, and run commands in the namespace's other runners; hint: "
+        "the pool's namespace, also the key of the GitHub App, and run commands in the pool's other runners; hint: "
         "containerMode: {kind: none}, or trust every workflow that the runner group lets in "
         "(docs/guides/kubernetes.md#jobs-in-pods-of-their-own)"
         for name, args in pools
-        if getattr(getattr(getattr(args, "runner", None), "container_mode", None), "kind", "") in JOB_PODS
+        if getattr(getattr(args, "runner", None), "jobs_in_pods", False)
     ]
 
 

@@ -14,7 +14,7 @@ from gpu_ci.cli.github_app.apps import DUTIES, apps_of
 from gpu_ci.cli.github_app.listener import Flow, NewApp, Registration
 from gpu_ci.cli.output import InputError, print_json
 from gpu_ci.cli.stack_files import one_file, problems_found
-from gpu_ci.stack.site import SITE
+from gpu_ci.stack.site import SITE, app_entries
 
 GITHUB_COM = "https://github.com"
 _OK = 200
@@ -55,7 +55,7 @@ def command(files: tuple[str, ...], only: tuple[str, ...], port: int, github_url
         raise InputError(f"127.0.0.1:{port}: cannot be used", got=error.strerror or "", hint="give --port") from None
     web_url = github_url.rstrip("/")
     api_url = "https://api.github.com" if web_url == GITHUB_COM else f"{web_url}/api/v3"
-    numbers_in_file = file.value(SITE)["github"]
+    entries = app_entries(file.value(SITE)["github"])
     flow = Flow(
         organization,
         file.stack,
@@ -64,9 +64,7 @@ def command(files: tuple[str, ...], only: tuple[str, ...], port: int, github_url
         [
             Registration(
                 app,
-                created=existing(
-                    api_url, organization, int(numbers_in_file[app.key]["id"]), secrets.newest(app.secret)
-                ),
+                created=existing(api_url, organization, int(entries[app.key]["id"]), secrets.newest(app.secret)),
             )
             for app in apps
         ],
