@@ -1,8 +1,8 @@
 """Checks that a stack file has the other keys that its pools need: subnetworks, and the registration of runners.
 
-A runner is registered at GitHub with the key of a GitHub App. On clusters, the controller registers the runners with
-`poolApps` or `runnerApp`. For machines (Compute Engine VMs), the runner manager registers them with `managerApp`. Without a manager,
-each machine registers its runner with `runnerApp`.
+A runner is registered at GitHub with the key of a GitHub App. On clusters, the controller registers the runners with an
+App of `poolApps` or with `runnerApp`. For machines (Compute Engine VMs), the runner manager registers them with
+`managerApp`. Without a manager, each machine registers its runner with `runnerApp`.
 """
 
 from __future__ import annotations
@@ -84,9 +84,10 @@ def missing_registration(
 ) -> list[Problem]:
     """Report missing keys that pools need to register their runners. Keys that could not be read are skipped.
 
-    Runners on clusters always register, as an App of `poolApps` or as `runnerApp`. Machines register if the stack file has a runner group. They
-    must not use `app`, the App that administers the organization, so they need `managerApp` or `runnerApp`. With
-    `manager`, the stack file has gpu-ci:manager, for which `missing_for_manager` reports a missing `managerApp`.
+    Runners on clusters always register, as an App of `poolApps` or as `runnerApp`. Machines register if the stack file
+    has a runner group. They must not use `app`, the App that administers the organization, so they need `managerApp` or
+    `runnerApp`. With `manager`, the stack file has gpu-ci:manager, for which `missing_for_manager` reports a missing
+    `managerApp`.
     """
     owner = site.get("github") if isinstance(site, Mapping) else None
     group = github.get("runnerGroup") if isinstance(github, Mapping) else None

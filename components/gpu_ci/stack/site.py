@@ -120,7 +120,7 @@ class GithubOwner(Args):
     )
     pool_apps: Annotated[dict[str, GithubApp], Redacted()] = Field(
         default={},
-        examples=[{"l4": {"id": 45, "installationId": 56, "privateKey": "projects/acme-ci/secrets/github-l4-app-key"}}],
+        examples=[{"l4": {"id": 345678, "installationId": 34567890, "privateKey": "projects/acme-ci/secrets/l4-key"}}],
         description="the GitHub App that registers the runners of a pool on a cluster instead of runnerApp, by the "
         "name of the pool, with the same permission. Jobs of a pool with containerMode kubernetes or "
         "kubernetes-novolume can read the key",
@@ -158,13 +158,14 @@ class GithubOwner(Args):
     @field_validator(*_APPS)
     @classmethod
     def _an_app_of_its_own(cls, value: GithubApp | None, info: ValidationInfo) -> GithubApp | None:
-        _differs(value, {name: info.data.get(name) for name in _APPS[: _APPS.index(str(info.field_name))]})
+        others = _APPS[: _APPS.index(str(info.field_name))]
+        _differs(value, {to_camel(name): info.data.get(name) for name in others})
         return value
 
     @field_validator("pool_apps")
     @classmethod
     def _apps_of_their_own(cls, values: dict[str, GithubApp], info: ValidationInfo) -> dict[str, GithubApp]:
-        others = {name: info.data.get(name) for name in _APPS}
+        others = {to_camel(name): info.data.get(name) for name in _APPS}
         for pool, app in values.items():
             _differs(app, others, pool)
             others[f"poolApps.{pool}"] = app
@@ -183,7 +184,7 @@ def _differs(app: GithubApp | None, others: Mapping[str, GithubApp | None], *pat
         for field, what in (("id", "App"), ("installation_id", "installation"), ("private_key", "key")):
             if app and other and getattr(app, field) == getattr(other, field):
                 problem = invalid(
-                    f"is also the {what} of {to_camel(name)}",
+                    f"is also the {what} of {name}",
                     "shared-app",
                     expected="a separate GitHub App with a separate key",
                     safe_hint="create another GitHub App (docs/guides/github.md, Apps and their permissions)",

@@ -10,7 +10,7 @@ import yaml
 from gpu_ci.cli import edit, options
 from gpu_ci.cli.check import stacks
 from gpu_ci.cli.github_app import listener, secret_store
-from gpu_ci.cli.github_app.apps import DUTIES, apps_of
+from gpu_ci.cli.github_app.apps import apps_of
 from gpu_ci.cli.github_app.listener import Flow, NewApp, Registration
 from gpu_ci.cli.output import InputError, print_json
 from gpu_ci.cli.stack_files import one_file, problems_found
@@ -22,7 +22,7 @@ _OK = 200
 
 @click.command("create")
 @click.argument("files", metavar="[FILE]", nargs=-1, type=click.Path())
-@click.option("--only", multiple=True, type=click.Choice(list(DUTIES)), help="Create this App only. Repeatable.")
+@click.option("--only", multiple=True, metavar="APP", help="Create this App only, such as runnerApp. Repeatable.")
 @click.option("--port", default=8765, show_default=True, type=click.IntRange(0, 65535), help="The port on 127.0.0.1.")
 @click.option("--github-url", default=GITHUB_COM, show_default=True, help="The address of an Enterprise Server.")
 @options.as_json
