@@ -20,6 +20,8 @@ pytestmark = pytest.mark.engine
 JOB, RELEASE = "a10g-smoke-job", "a10g-runners-release"
 NODES, TEMPLATE, LIMITS = "a10g-nodes-nodes", "a10g-nodes-template", "a10g-nodes-limits"
 RUNNER, POD = "kubernetes:actions.github.com/v1alpha1:EphemeralRunner", "kubernetes:core/v1:Pod"
+RUNNER_SET = "kubernetes:actions.github.com/v1alpha1:AutoscalingRunnerSet"
+NAMESPACE = "kubernetes:core/v1:Namespace"
 EPHEMERAL = "a10g-nodes-asg-resources-ephemeral-storage"
 NEW_CHECK = [("create-replacement", JOB), ("replace", JOB)]
 GROWS, OLD_CHECK = ("update", RELEASE), ("delete-replaced", JOB)
@@ -161,6 +163,24 @@ def test_another_template_is_proven_before_the_scale_set_changes_which_a_failed_
     _, done = pool.steps(*larger)
     assert done == [*NEW_CHECK, GROWS, OLD_CHECK, OLD_CHECK]
     assert idle(pool) == 1
+
+
+@pytest.mark.slow
+def test_a_pool_whose_jobs_get_pods_moves_to_a_namespace_of_its_own_with_only_its_own_secrets(
+    pool: SandboxRunner,
+) -> None:
+    runner = {**stack.on_eks()["gpu-ci:pools"]["a10g"]["runner"], "containerMode": {"kind": "kubernetes-novolume"}}
+    moved = changed(pool, runner=runner)
+    _, done = pool.steps(*moved)
+    names = [name for operation, name in done if operation in ("create", "create-replacement", "delete-replaced")]
+    order = ["a10g-pods-namespace", JOB, RELEASE]
+    assert sorted(order, key=names.index) == order
+    assert ("delete", "example-ci-runners-namespace") in done
+    secrets = {row["id"] for row in pool.world() if row["type"] == "kubernetes:core/v1:Secret"}
+    assert [secret.partition("-runners-app")[0] for secret in secrets] == ["gpu-ci-a10g/a10g"]
+    placed = {row["id"].partition("/")[0] for row in pool.world() if row["type"] in (RUNNER_SET, NAMESPACE)}
+    assert placed == {"gpu-ci-a10g", "arc-systems", "nvidia-device-plugin"}
+    assert pool.steps(*moved)[1] == []
 
 
 @pytest.mark.slow

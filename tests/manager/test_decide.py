@@ -491,7 +491,9 @@ def test_a_busy_runner_stays_although_its_machine_seems_to_have_none() -> None:
     """Somebody removed the registration from the metadata. The memory keeps since when the runner was idle before."""
     working, runner = machine("l4-a", registered_by="manager"), Runner(7, "l4-a", online=True, busy=True)
     entry = MachineMemory("l4", NOW - 9000, registered=True, idle_since=NOW - 8000)
-    assert decide([POOL], observe(machines=(working,), runners=(runner,)), Memory(machines={"l4-a": entry})).actions == ()
+    assert (
+        decide([POOL], observe(machines=(working,), runners=(runner,)), Memory(machines={"l4-a": entry})).actions == ()
+    )
 
 
 def test_a_job_that_a_person_cancels_after_the_preemption_is_not_run_again() -> None:

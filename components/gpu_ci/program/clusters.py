@@ -6,6 +6,7 @@ the wiring that only its cloud has (kubernetes/cluster.py).
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal
@@ -30,19 +31,18 @@ from .stack_file import stack_file, values_of
 
 @dataclass(frozen=True)
 class Built:
-    """The result for a cluster: the arguments and options for its pools."""
+    """The result for a cluster: the connection, and the arguments and options of each pool."""
 
     connection: Connection
-    wiring: Mapping[str, Any]
-    options: pulumi.ResourceOptions
+    pools: Mapping[str, tuple[Mapping[str, Any], pulumi.ResourceOptions]]
 
 
 def build(settings: Settings) -> dict[str, Built]:
     """Create the shared resources of each cluster that has a pool."""
     pools = {name: _pools_on(name, settings.pools) for name in settings.clusters}
-    app = _app(settings) if any(pools.values()) else {}
+    apps = _apps(settings) if any(pools.values()) else {}
     return {
-        name: _cluster(name, described, pools[name], {**app, **_github(settings)})
+        name: _cluster(name, described, pools[name], apps, _github(settings))
         for name, described in settings.clusters.items()
         if pools[name]
     }
@@ -53,8 +53,9 @@ def with_cluster(pool: Pool, clusters: Mapping[str, Built]) -> Pool:
     if not pool.cluster:
         return pool
     on = clusters[pool.cluster]
-    args = type(pool.args)(**{**dict(pool.args), **on.wiring, **on.connection.pool_wiring(pool.args)})
-    return replace(pool, args=args, options=on.options)
+    wiring, options = on.pools[pool.name]
+    args = type(pool.args)(**{**dict(pool.args), **wiring, **on.connection.pool_wiring(pool.args)})
+    return replace(pool, args=args, options=options)
 
 
 def pipelines_with_cluster(
@@ -88,7 +89,13 @@ def _connect(name: str, described: Cluster) -> Connection:
     return described.connect(name, join(CLUSTERS, name), stack_file())
 
 
-def _cluster(name: str, described: Cluster, pools: Sequence[tuple[str, Any]], wiring: Mapping[str, Any]) -> Built:
+def _cluster(
+    name: str,
+    described: Cluster,
+    pools: Sequence[tuple[str, Any]],
+    apps: Mapping[str, Mapping[str, Any]],
+    github: Mapping[str, Any],
+) -> Built:
     short_name = naming.fit(name, 30)
     connection = _connect(name, described)
     provider = kubernetes.Provider(f"{short_name}-cluster", kubeconfig=connection.kubeconfig)
@@ -97,41 +104,62 @@ def _cluster(name: str, described: Cluster, pools: Sequence[tuple[str, Any]], wi
     controller = _controller(f"{short_name}-arc", described, in_cluster)
     # Without Kueue's definitions, no LocalQueue of the namespace can be created.
     kueue = [Kueue(f"{short_name}-kueue", described.kueue, in_cluster)] if described.kueue and described.managed else []
-    gpus = sum(args.max_gpus for _, args in pools)
-    namespace = GpuNamespace(
-        f"{short_name}-runners",
-        GpuNamespaceArgs(
-            namespace=described.namespace,
-            gpus=gpus,
-            pod_security=_pod_security([args.runner for _, args in pools]),
-            private_ranges=described.private_ranges,
-            dns_addresses=list(described.DNS_ADDRESSES),
-            cached_dns=pulumi.Output.from_input(connection.cached_dns).apply(list),
-            image_pull_secrets=_logins(name, described),
-            # A LocalQueue that no pool of this stack names would be an open door to the quota of another team.
-            queues=sorted({args.queue for _, args in pools if args.queue}),
-        ),
-        pulumi.ResourceOptions(providers=[provider], depends_on=kueue),
-    )
-    return Built(
-        connection,
-        {
-            **wiring,
-            **connection.wiring(pools),
-            "namespace": namespace.namespace,
-            "namespace_gpus": gpus,
-            # With private ranges, pods may reach the API server, because it may be in one of these ranges.
-            "closed_to_cluster": described.network_policies and not described.private_ranges,
-            "controller": controller,
-            "kubeconfig": connection.kubeconfig,
-        },
+    wiring = {
+        **github,
+        **connection.wiring(pools),
+        # With private ranges, pods may reach the API server, because it may be in one of these ranges.
+        "closed_to_cluster": described.network_policies and not described.private_ranges,
+        "controller": controller,
+        "kubeconfig": connection.kubeconfig,
+    }
+    logins = _logins(name, described)
+    found: dict[str, Any] = {}
+    for own, inside in _by_namespace(pools).items():
+        gpus = sum(args.max_gpus for _, args in inside)
+        # A job in a pod of its own can read each Secret of its namespace, so the logins of other pools are not there.
+        selected = {secret for _, args in inside for secret in args.runner.image_pull_secrets}
+        secrets = [each for each in logins if not own or each.name in selected]
+        namespace = GpuNamespace(
+            naming.of_part(own, "pods") if own else f"{short_name}-runners",
+            GpuNamespaceArgs(
+                namespace=naming.fit(f"{described.namespace}-{own}", 63) if own else described.namespace,
+                gpus=gpus,
+                pod_security=_pod_security([args.runner for _, args in inside]),
+                private_ranges=described.private_ranges,
+                dns_addresses=list(described.DNS_ADDRESSES),
+                cached_dns=pulumi.Output.from_input(connection.cached_dns).apply(list),
+                image_pull_secrets=secrets,
+                # A LocalQueue that no pool of the namespace names would be an open door to the quota of another team.
+                queues=sorted({args.queue for _, args in inside if args.queue}),
+            ),
+            pulumi.ResourceOptions(providers=[provider], depends_on=kueue),
+        )
         # A check waits until the shared resources advertise the GPUs, and pulls its image with the Secrets of the
         # namespace.
-        pulumi.ResourceOptions(
+        options = pulumi.ResourceOptions(
             providers=[provider, *connection.providers],
-            depends_on=[*awaited, *([namespace] if described.image_pull_secrets else [])],
-        ),
-    )
+            depends_on=[*awaited, *([namespace] if secrets else [])],
+        )
+        for pool, _ in inside:
+            app = apps.get(f"poolApps.{pool}", apps.get("runnerApp"))
+            placed = {"namespace": namespace.namespace, "namespace_gpus": gpus, **({"app": app} if app else {})}
+            found[pool] = ({**wiring, **placed}, options)
+    return Built(connection, found)
+
+
+def _by_namespace(pools: Sequence[tuple[str, Any]]) -> Mapping[str, list[tuple[str, Any]]]:
+    """Return the pools of each namespace, by the name of its only pool, or an empty text for the shared namespace.
+
+    A pool whose jobs run in pods of their own has a separate namespace: its jobs can get the token of their runner, and
+    so read each Secret of the namespace, and run commands in its other pods. GitHub's container hooks require these
+    rights (stack/warnings.py). ARC reads the key of an App only from the namespace of the scale set
+    (actions/actions-runner-controller@2ee6b3b: controllers/actions.github.com/secretresolver/secret_resolver.go), or
+    from Azure Key Vault.
+    """
+    found: defaultdict[str, list[tuple[str, Any]]] = defaultdict(list)
+    for pool, args in pools:
+        found[pool if args.runner.jobs_in_pods else ""].append((pool, args))
+    return found
 
 
 def _logins(name: str, described: Cluster) -> list[ImagePullSecret]:
@@ -190,17 +218,15 @@ def _github(settings: Settings) -> dict[str, Any]:
     }
 
 
-def _app(settings: Settings) -> dict[str, Any]:
-    """Return the GitHub App that registers the runners, with its private key."""
-    owner = settings.site.github
-    if owner is None or owner.runner_app is None:
-        return {}
-    place = f"{SITE}.github.runnerApp.privateKey"
-    key = values_of({place: owner.runner_app.private_key})[place]
+def _apps(settings: Settings) -> dict[str, dict[str, Any]]:
+    """Return the GitHub Apps that register the runners, with their private keys, by their fields of the site."""
+    chosen = settings.site.github.cluster_apps if settings.site.github else {}
+    keys = values_of({f"{SITE}.github.{field}.privateKey": app.private_key for field, app in chosen.items()})
     return {
-        "app": {
-            "id": pulumi.Output.secret(owner.runner_app.id),
-            "installation_id": pulumi.Output.secret(owner.runner_app.installation_id),
-            "private_key": key,
+        field: {
+            "id": pulumi.Output.secret(app.id),
+            "installation_id": pulumi.Output.secret(app.installation_id),
+            "private_key": keys[f"{SITE}.github.{field}.privateKey"],
         }
+        for field, app in chosen.items()
     }

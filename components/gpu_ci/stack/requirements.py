@@ -1,8 +1,8 @@
 """Checks that a stack file has the other keys that its pools need: subnetworks, and the registration of runners.
 
-A runner is registered at GitHub with the key of a GitHub App. On clusters, the controller registers the runners with
-`runnerApp`. For machines (Compute Engine VMs), the runner manager registers them with `managerApp`. Without a manager,
-each machine registers its runner with `runnerApp`.
+A runner is registered at GitHub with the key of a GitHub App. On clusters, the controller registers the runners with an
+App of `poolApps` or with `runnerApp`. For machines (Compute Engine VMs), the runner manager registers them with
+`managerApp`. Without a manager, each machine registers its runner with `runnerApp`.
 """
 
 from __future__ import annotations
@@ -82,15 +82,17 @@ def missing_registration(
 ) -> list[Problem]:
     """Report missing keys that pools need to register their runners. Keys that could not be read are skipped.
 
-    Runners on clusters always register, as `runnerApp`. Machines register if the stack file has a runner group. They
-    must not use `app`, the App that administers the organization, so they need `managerApp` or `runnerApp`. With
-    `manager`, the stack file has gpu-ci:manager, for which `missing_for_manager` reports a missing `managerApp`.
+    Runners on clusters always register, as an App of `poolApps` or as `runnerApp`. Machines register if the stack file
+    has a runner group. They must not use `app`, the App that administers the organization, so they need `managerApp` or
+    `runnerApp`. With `manager`, the stack file has gpu-ci:manager, for which `missing_for_manager` reports a missing
+    `managerApp`.
     """
     owner = site.get("github") if isinstance(site, Mapping) else None
     group = github.get("runnerGroup") if isinstance(github, Mapping) else None
-    app, runner_app, manager_app = (
-        owner.get(key) if isinstance(owner, Mapping) else None for key in ("app", "runnerApp", "managerApp")
+    app, runner_app, manager_app, pool_apps = (
+        owner.get(key) if isinstance(owner, Mapping) else None for key in ("app", "runnerApp", "managerApp", "poolApps")
     )
+    pool_apps = pool_apps if isinstance(pool_apps, Mapping) else {}
     on_clusters = _registered_by("cluster", choices)
     machines_register = app and group and not manager_app and not manager
     machines = _registered_by("machines", choices) if machines_register else []
@@ -103,7 +105,7 @@ def missing_registration(
         f"{SITE}.github.owner": (owner, on_clusters, "the organization, such as acme", "such as owner: acme"),
         f"{SITE}.github.runnerApp": (
             runner_app,
-            sorted({*on_clusters, *machines}),
+            sorted({*on_clusters, *machines} - {*pool_apps}),
             _RUNNER_APP,
             _SECOND_APP if app else f"such as runnerApp: {shape}",
         ),
@@ -123,7 +125,18 @@ def missing_registration(
             if path.endswith(".runnerApp") and app:
                 text += f": {not_for_machines}"
             problems.append(Problem(path, text, "nothing", expected, hint, "missing"))
-    return problems
+    return problems + [
+        Problem(
+            join(f"{SITE}.github.poolApps", pool),
+            "is not a pool on a cluster",
+            repr(pool),
+            f"one of {', '.join(on_clusters)}" if on_clusters else "a pool on a cluster",
+            did_you_mean(str(pool), on_clusters) or "remove it",
+            "unknown-pool",
+        )
+        for pool in pool_apps
+        if pool not in on_clusters and POOLS not in unread
+    ]
 
 
 def _registered_by(what: str, choices: Iterable[PoolSpec]) -> list[str]:

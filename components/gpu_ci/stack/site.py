@@ -118,6 +118,13 @@ class GithubOwner(Args):
         "same App as runnerApp. Without managerApp, the stack has no output `manager`, and machines register their "
         "runners with runnerApp",
     )
+    pool_apps: Annotated[dict[str, GithubApp], Redacted()] = Field(
+        default={},
+        examples=[{"l4": {"id": 345678, "installationId": 34567890, "privateKey": "projects/acme-ci/secrets/l4-key"}}],
+        description="the GitHub App that registers the runners of a pool on a cluster instead of runnerApp, by the "
+        "name of the pool, with the same permission. Jobs of a pool with containerMode kubernetes or "
+        "kubernetes-novolume can read the key",
+    )
 
     commit_statuses: StrictBool = Field(
         default=False,
@@ -151,20 +158,47 @@ class GithubOwner(Args):
     @field_validator(*_APPS)
     @classmethod
     def _an_app_of_its_own(cls, value: GithubApp | None, info: ValidationInfo) -> GithubApp | None:
-        for name in _APPS[: _APPS.index(str(info.field_name))]:
-            other = info.data.get(name)
-            if value is None or other is None:
-                continue
-            for field, what in (("id", "App"), ("installation_id", "installation"), ("private_key", "key")):
-                if getattr(value, field) == getattr(other, field):
-                    problem = invalid(
-                        f"is also the {what} of {to_camel(name)}",
-                        "shared-app",
-                        expected="a separate GitHub App with a separate key",
-                        safe_hint="create another GitHub App (docs/guides/github.md, Apps and their permissions)",
-                    )
-                    raise_problems([at_path(problem, "a GitHub App", to_camel(field))])
+        others = _APPS[: _APPS.index(str(info.field_name))]
+        _differs(value, {to_camel(name): info.data.get(name) for name in others})
         return value
+
+    @field_validator("pool_apps")
+    @classmethod
+    def _apps_of_their_own(cls, values: dict[str, GithubApp], info: ValidationInfo) -> dict[str, GithubApp]:
+        others = {to_camel(name): info.data.get(name) for name in _APPS}
+        for pool, app in values.items():
+            _differs(app, others, pool)
+            others[f"poolApps.{pool}"] = app
+        return values
+
+    @property
+    def cluster_apps(self) -> dict[str, GithubApp]:
+        """The Apps that register runners on clusters, by their paths."""
+        shared = {"runnerApp": self.runner_app} if self.runner_app else {}
+        return {**shared, **{f"poolApps.{pool}": app for pool, app in self.pool_apps.items()}}
+
+
+def _differs(app: GithubApp | None, others: Mapping[str, GithubApp | None], *path: str) -> None:
+    """Raise an error, at this path, for an App that is also one of the others."""
+    for name, other in others.items():
+        for field, what in (("id", "App"), ("installation_id", "installation"), ("private_key", "key")):
+            if app and other and getattr(app, field) == getattr(other, field):
+                problem = invalid(
+                    f"is also the {what} of {name}",
+                    "shared-app",
+                    expected="a separate GitHub App with a separate key",
+                    safe_hint="create another GitHub App (docs/guides/github.md, Apps and their permissions)",
+                )
+                raise_problems([at_path(problem, "a GitHub App", *path, to_camel(field))])
+
+
+def app_entries(github: Any) -> dict[str, Any]:
+    """Return the entries of gpu-ci:site.github that are Apps, by their paths. They may be invalid."""
+    given: Mapping[str, Any] = github if isinstance(github, Mapping) else {}
+    pools = given.get("poolApps")
+    found = {key: given.get(key) for key in map(to_camel, _APPS)}
+    found |= {f"poolApps.{pool}": app for pool, app in pools.items()} if isinstance(pools, Mapping) else {}
+    return {path: app for path, app in found.items() if isinstance(app, Mapping)}
 
 
 class Site(Args):

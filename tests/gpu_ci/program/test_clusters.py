@@ -242,7 +242,7 @@ def test_cdi_is_refused_where_the_nodes_have_it_off(version: str, image: str, st
     [
         ({}, "restricted"),
         ({"allowSudo": True}, "baseline"),
-        ({"containerMode": {"kind": "kubernetes-novolume"}}, "baseline"),
+        ({"containerMode": {"kind": "kubernetes-novolume"}}, "restricted"),
         ({"containerMode": {"kind": "dind", "nodeGpus": 1}}, "privileged"),
     ],
 )
@@ -251,6 +251,107 @@ def test_the_namespace_lets_every_runner_start_and_no_more(runner: dict[str, Any
     values["gpu-ci:pools"]["plain"] = A10G
     found = [row for row in run(values).rows if row.name == "ci-runners-namespace"]
     assert [row.inputs["metadata"]["labels"]["pod-security.kubernetes.io/enforce"] for row in found] == [level]
+
+
+def login(name: str) -> dict[str, str]:
+    return {"name": name, "registry": f"{name}.io", "username": "bot", "password": f"projects/acme-ci/secrets/{name}"}
+
+
+def with_job_pods(*, novolume: dict[str, Any], **clusters: Any) -> dict[str, Any]:
+    """The stack with two more pools, whose jobs run in pods of their own; one has its own App."""
+    modes = {"l4": {"kind": "kubernetes-novolume"}, "t4": {"kind": "kubernetes", "storageClass": "gp3", "workGib": 9}}
+    described = {**ON_CLUSTER["gpu-ci:clusters"]["ci"], "imagePullSecrets": [login("ghcr"), login("quay")], **clusters}
+    values = stack(clusters={"ci": described})
+    values["gpu-ci:site"]["github"]["poolApps"] = {"l4": {"id": 7, "installationId": 8, "privateKey": ARN}}
+    for name, mode in modes.items():
+        values["gpu-ci:pools"][name] = {**A10G, "runner": {"image": IMAGE, "containerMode": mode}}
+    values["gpu-ci:pools"]["l4"] |= {"max": 5, "prePull": {"images": [IMAGE]}, **novolume}
+    return values
+
+
+def of_namespaces(found: Deployment, kind: str) -> dict[str, set[str]]:
+    """The names of the objects of a kind, by namespace."""
+    names: dict[str, set[str]] = {}
+    for row in found.rows:
+        if row.type.endswith(kind):
+            metadata = row.inputs["metadata"]
+            names.setdefault(metadata["namespace"], set()).add(metadata.get("name", row.name))
+    return names
+
+
+OWN_APP_KEY = "-----BEGIN PRIVATE KEY-----\nown\n-----END PRIVATE KEY-----\n"
+
+
+def test_a_job_that_gets_the_token_of_its_runner_finds_only_the_secrets_and_pods_of_its_own_pool() -> None:
+    runner = {"image": IMAGE, "containerMode": {"kind": "kubernetes-novolume"}, "imagePullSecrets": ["quay"]}
+    found = run(
+        with_job_pods(novolume={"runner": runner}),
+        calls=ALL_CALLS | {READ_SECRET: lambda _: {"secretString": OWN_APP_KEY}},
+    )
+    assert of_namespaces(found, ":Secret") == {
+        "gpu-ci": {"ghcr", "quay", "a10g-runners-app"},
+        "gpu-ci-l4": {"quay", "l4-runners-app"},
+        "gpu-ci-t4": {"t4-runners-app"},
+    }
+    own = {"a10g": "gpu-ci", "l4": "gpu-ci-l4", "t4": "gpu-ci-t4"}
+    assert of_namespaces(found, ":Job") == {space: {f"{pool}-smoke-job"} for pool, space in own.items()}
+    assert of_namespaces(found, ":DaemonSet") == {"gpu-ci-l4": {"l4-pre-pull-daemonset"}}
+    releases = {row.name: row.inputs["namespace"] for row in found.rows if row.name.endswith("-runners-release")}
+    assert releases == {f"{pool}-runners-release": space for pool, space in own.items()}
+    apps = {row.name: row.inputs["stringData"]["value"] for row in found.rows if row.name.endswith("-runners-app")}
+    assert {name: (app["github_app_id"], app["github_app_private_key"]) for name, app in apps.items()} == {
+        "a10g-runners-app": ("17", KEY),
+        "l4-runners-app": ("7", OWN_APP_KEY),
+        "t4-runners-app": ("17", KEY),
+    }
+    label = "pod-security.kubernetes.io/enforce"
+    labels = {row.name: row.inputs["metadata"]["labels"] for row in found.rows if row.type.endswith("v1:Namespace")}
+    assert {name: each[label] for name, each in labels.items() if "arc" not in name and "plugin" not in name} == {
+        "ci-runners-namespace": "restricted",
+        "l4-pods-namespace": "baseline",
+        "t4-pods-namespace": "baseline",
+    }
+
+
+def test_a_namespace_of_its_own_has_the_quota_the_policies_and_the_queue_of_its_pool() -> None:
+    kueue = {"queues": {"vision": {"gpus": 4}, "text": {"gpus": 4}}}
+    values = with_job_pods(novolume={"queue": "text"}, kueue=kueue)
+    values["gpu-ci:pools"]["a10g"]["queue"] = values["gpu-ci:pools"]["t4"]["queue"] = "vision"
+    found = run(values, calls=ALL_CALLS | {READ_SECRET: lambda _: {"secretString": OWN_APP_KEY}})
+    quotas = {
+        row.inputs["metadata"]["namespace"]: row.inputs["spec"]["hard"]["requests.nvidia.com/gpu"]
+        for row in found.rows
+        if row.type.endswith(":ResourceQuota")
+    }
+    assert quotas == {"gpu-ci": "3", "gpu-ci-l4": "6", "gpu-ci-t4": "3"}
+    assert of_namespaces(found, ":LocalQueue") == {"gpu-ci": {"vision"}, "gpu-ci-l4": {"text"}, "gpu-ci-t4": {"vision"}}
+    policies = of_namespaces(found, ":NetworkPolicy")
+    assert policies == {space: {"deny", "dns", "egress"} for space in quotas}
+
+
+def test_a_pool_whose_jobs_run_in_the_runner_stays_where_it_is_beside_one_with_pods() -> None:
+    beside = with_job_pods(novolume={})
+    alone = copy.deepcopy(beside)
+    for name in ("l4", "t4"):
+        del alone["gpu-ci:pools"][name]
+    del alone["gpu-ci:site"]["github"]["poolApps"]
+    before, after = (
+        {
+            row.name: row.inputs
+            for row in run(values, calls=ALL_CALLS | {READ_SECRET: lambda _: {"secretString": OWN_APP_KEY}}).rows
+            if row.name.startswith(("a10g", "ci-runners"))
+        }
+        for values in (alone, beside)
+    )
+    assert before == after
+
+
+def test_a_stack_whose_pools_all_have_their_own_app_needs_no_shared_one() -> None:
+    values = stack()
+    github = values["gpu-ci:site"]["github"]
+    github["poolApps"] = {"a10g": github.pop("runnerApp")}
+    found = run(values)
+    assert release(found, "a10g-runners-app")["stringData"]["value"]["github_app_id"] == "17"
 
 
 @pytest.mark.parametrize(("nodes", "gpus"), [(1, "12"), (2, "16")])

@@ -11,14 +11,14 @@ from gpu_catalog import staleness
 from gpu_ci.cli import clock, programs
 from gpu_ci.cli.doctor.deployment import Deployment
 from gpu_ci.cli.doctor.steps import Finding, Step
-from gpu_ci.cli.github_app.apps import DUTIES, App, apps_of
+from gpu_ci.cli.github_app.apps import App, apps_of
 from gpu_ci.cli.github_app.secret_store import app_token
 from gpu_ci.cli.google_api import NOT_FOUND
 from gpu_ci.cli.init.repository import ADMIN_APP, MANAGER_APP, RUNNER_APP
 from gpu_ci.cli.programs import NotAskedError
 from gpu_ci.github_trust import TEMPLATE_CLAIMS, set_subject
 from gpu_ci.stack.clusters import CLUSTERS, of_kind
-from gpu_ci.stack.site import SITE
+from gpu_ci.stack.site import SITE, app_entries
 
 PLACEHOLDERS = {(app.id, app.installation) for app in (ADMIN_APP, RUNNER_APP, MANAGER_APP)}
 """The numbers that `gpu-ci init` writes until the Apps exist."""
@@ -31,7 +31,7 @@ _LEVELS = ("", "read", "write", "admin")
 def steps(deployment: Deployment) -> Iterator[Step[Deployment]]:
     """Yield a step for each App of the stack file, and one for the runner if machines run one."""
     github = (deployment.file.value(SITE) or {}).get("github") or {}
-    if any(github.get(key) for key in DUTIES):
+    if app_entries(github):
         for app in apps_of(deployment.file)[1]:
             yield Step(
                 app.key,
@@ -64,7 +64,7 @@ def subject_is_set(_: Deployment) -> Finding:
 
 def app_works(deployment: Deployment, app: App) -> Finding:
     owner = apps_of(deployment.file, (app.key,))[0]
-    described = deployment.file.value(SITE)["github"][app.key]
+    described = app_entries(deployment.file.value(SITE)["github"])[app.key]
     number, installation = int(described["id"]), int(described["installationId"])
     create = f"gpu-ci github-app create {deployment.file.name} --only {app.key}"
     if (number, installation) in PLACEHOLDERS:

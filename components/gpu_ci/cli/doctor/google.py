@@ -29,6 +29,7 @@ from gpu_ci.gcp.machine.software import is_signed
 from gpu_ci.gcp.runner_pool import RunnerPoolArgs
 from gpu_ci.secret_manager import aws_secret
 from gpu_ci.stack import quotas
+from gpu_ci.stack.site import app_entries
 
 # The steps that concern a stack without machines.
 _EVERY_PROJECT = ("project", "quota project", "apis", "permissions", "secrets")
@@ -91,8 +92,7 @@ class Project:
 def target(file: StackFile, connect: Callable[[], Call]) -> Project:
     """Return the project of a stack file with its pools on Compute Engine."""
     site = file.value("gpu-ci:site") or {}
-    github = site.get("github") or {}
-    keys = [(github.get(app) or {}).get("privateKey") for app in ("app", "runnerApp", "managerApp")]
+    keys = [app.get("privateKey") for app in app_entries(site.get("github")).values()]
     secrets = tuple(dict.fromkeys(key for key in keys if isinstance(key, str) and not aws_secret(key)))
     pools = {name: args for name, args in file.pools if isinstance(args, RunnerPoolArgs)}
     permissions, apis = tuple(deployer.permissions(file)), tuple(sorted(set(_apis(file))))

@@ -9,7 +9,7 @@ from typing import Any
 
 from gpu_ci.cli.output import InputError
 from gpu_ci.cli.stack_files import StackFile
-from gpu_ci.stack.site import GITHUB, SITE
+from gpu_ci.stack.site import GITHUB, SITE, app_entries
 
 _TIMEOUT_SEC = 20
 _RUNNERS = {"organization_self_hosted_runners": "write"}
@@ -33,7 +33,7 @@ class App:
     """A GitHub App that a stack file names."""
 
     key: str
-    """The entry of gpu-ci:site.github: app, runnerApp or managerApp."""
+    """The entry of gpu-ci:site.github: app, runnerApp, managerApp or poolApps.<pool>."""
     duty: str
     secret: str
     """The secret for its private key, as projects/<project>/secrets/<name>."""
@@ -66,18 +66,17 @@ def apps_of(file: StackFile, only: Collection[str] = ()) -> tuple[str, list[App]
     """Return the organization of a stack file and its Apps, or those in `only`. Raise InputError for a missing App."""
     site = file.value(SITE)
     github = site.get("github") if isinstance(site, Mapping) else None
-    named = [key for key in DUTIES if isinstance(github, Mapping) and isinstance(github.get(key), Mapping)]
-    if not isinstance(github, Mapping) or not named:
+    entries = app_entries(github)
+    if not isinstance(github, Mapping) or not entries:
         raise InputError(
             f"{file.name}: {SITE}.github names no GitHub App",
             expected=f"at least one of {', '.join(DUTIES)} with a privateKey",
             hint="gpu-ci init --organization … writes them",
         )
-    if missing := [key for key in only if key not in named]:
-        raise InputError(f"{file.name}: {SITE}.github has no {missing[0]}", got=", ".join(named))
+    if missing := [key for key in only if key not in entries]:
+        raise InputError(f"{file.name}: {SITE}.github has no {missing[0]}", got=", ".join(entries))
     permissions = {
         "app": _administration(file.value(GITHUB)),
-        "runnerApp": _RUNNERS,
         "managerApp": {
             **_RUNNERS,
             "actions": "write",
@@ -85,9 +84,14 @@ def apps_of(file: StackFile, only: Collection[str] = ()) -> tuple[str, list[App]
         },
     }
     apps = [
-        App(key, DUTIES[key], str(github[key].get("privateKey", "")), permissions[key])
-        for key in named
-        if not only or key in only
+        App(
+            path,
+            DUTIES.get(path, DUTIES["runnerApp"]),
+            str(entry.get("privateKey", "")),
+            permissions.get(path, _RUNNERS),
+        )
+        for path, entry in entries.items()
+        if not only or path in only
     ]
     return str(github.get("owner", "")), apps
 

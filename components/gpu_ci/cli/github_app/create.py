@@ -10,11 +10,11 @@ import yaml
 from gpu_ci.cli import edit, options
 from gpu_ci.cli.check import stacks
 from gpu_ci.cli.github_app import listener, secret_store
-from gpu_ci.cli.github_app.apps import DUTIES, apps_of, ask
+from gpu_ci.cli.github_app.apps import apps_of, ask
 from gpu_ci.cli.github_app.listener import Flow, NewApp, Registration
 from gpu_ci.cli.output import InputError, print_json
 from gpu_ci.cli.stack_files import one_file, problems_found
-from gpu_ci.stack.site import SITE
+from gpu_ci.stack.site import SITE, app_entries
 
 GITHUB_COM = "https://github.com"
 _OK = 200
@@ -22,7 +22,7 @@ _OK = 200
 
 @click.command("create")
 @click.argument("files", metavar="[FILE]", nargs=-1, type=click.Path())
-@click.option("--only", multiple=True, type=click.Choice(list(DUTIES)), help="Create this App only. Repeatable.")
+@click.option("--only", multiple=True, metavar="APP", help="Create this App only, such as runnerApp. Repeatable.")
 @click.option("--port", default=8765, show_default=True, type=click.IntRange(0, 65535), help="The port on 127.0.0.1.")
 @click.option("--github-url", default=GITHUB_COM, show_default=True, help="The address of an Enterprise Server.")
 @options.as_json
@@ -55,7 +55,7 @@ def command(files: tuple[str, ...], only: tuple[str, ...], port: int, github_url
         raise InputError(f"127.0.0.1:{port}: cannot be used", got=error.strerror or "", hint="give --port") from None
     web_url = github_url.rstrip("/")
     api_url = "https://api.github.com" if web_url == GITHUB_COM else f"{web_url}/api/v3"
-    numbers_in_file = file.value(SITE)["github"]
+    entries = app_entries(file.value(SITE)["github"])
     flow = Flow(
         organization,
         file.stack,
@@ -64,9 +64,7 @@ def command(files: tuple[str, ...], only: tuple[str, ...], port: int, github_url
         [
             Registration(
                 app,
-                created=existing(
-                    api_url, organization, int(numbers_in_file[app.key]["id"]), secrets.newest(app.secret)
-                ),
+                created=existing(api_url, organization, int(entries[app.key]["id"]), secrets.newest(app.secret)),
             )
             for app in apps
         ],

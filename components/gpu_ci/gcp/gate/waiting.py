@@ -74,7 +74,6 @@ class Pace:
             interval_sec = self._gates * _READS_A_POLL * 60 / _READS_A_MINUTE
             return max(_SHORTEST_SEC, interval_sec, self._paused_until - now)
 
-
     def machine_requested(self) -> int:
         """Count one more machine. Return how many machines were deleted before."""
         with self._lock:

@@ -18,9 +18,6 @@ from ..scale_set.rules import ConfigUrl
 from . import rules
 from .rules import Node
 
-JOB_PODS = ("kubernetes", "kubernetes-novolume")
-"""The container modes in which a job runs in a pod that its runner creates."""
-
 
 class JobSmokeSettings(Args):
     """Settings of the smoke check that must pass before runners start on the pool's nodes."""
@@ -188,10 +185,10 @@ class RunnerPoolArgs(PoolArgs):
         yield from rules.idle_gpus(path, self.node, self.runner)
         # GitHub's container hooks also require the rights to read Secrets, and refuse each job without them
         # (actions/runner-container-hooks: packages/k8s/src/k8s/index.ts, requiredPermissions).
-        if self.runner.container_mode.kind in JOB_PODS:
+        if self.runner.jobs_in_pods:
             yield (
                 f"{path}.runner.containerMode: a job that gets the token of its runner can read every Secret of the "
-                "namespace, also the key of the GitHub App, and run commands in the namespace's other runners; hint: "
+                "pool's namespace, also the key of the GitHub App, and run commands in the pool's other runners; hint: "
                 "containerMode: {kind: none}, or trust every workflow that the runner group lets in "
                 "(docs/guides/kubernetes.md#jobs-in-pods-of-their-own)"
             )

@@ -187,6 +187,11 @@ class RunnerChoices(Args):
         "labels differ, so workflows should use the set's name",
     )
 
+    @property
+    def jobs_in_pods(self) -> bool:
+        """True if jobs run in separate pods, which the runner creates, so that the runner's pod needs no GPU."""
+        return isinstance(self.container_mode, KubernetesNovolume | KubernetesVolume)
+
     @field_validator("gpus")
     @classmethod
     def _gpus(cls, value: int, info: ValidationInfo) -> int:

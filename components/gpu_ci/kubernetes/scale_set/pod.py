@@ -36,22 +36,17 @@ _FILES = {"name": "files", "mountPath": _FOLDER, "readOnly": True}
 ANNOTATIONS = {"cluster-autoscaler.kubernetes.io/safe-to-evict": "false", "karpenter.sh/do-not-disrupt": "true"}
 
 
-def runs_jobs_in_pods(args: RunnerScaleSetArgs) -> bool:
-    """Return True if jobs run in separate pods, so that the runner's pod needs no GPU."""
-    return isinstance(args.container_mode, KubernetesNovolume | KubernetesVolume)
-
-
 def files(args: RunnerScaleSetArgs) -> dict[str, str]:
     """Return the files that are mounted into the runner: its hooks, and the additions to the pod of a job."""
     texts = {_STARTED: args.job_started_hook, _COMPLETED: args.job_completed_hook}
-    if runs_jobs_in_pods(args):
+    if args.jobs_in_pods:
         texts[_JOB_POD] = json.dumps(job_pod(args), indent=2, sort_keys=True)
     return {file: text for file, text in texts.items() if text}
 
 
 def template(args: RunnerScaleSetArgs, files_name: pulumi.Output[str] | None) -> dict[str, Any]:
     """Return the runner's pod. `files_name` is the ConfigMap with the files of the runner, or None without files."""
-    jobs_in_pods = runs_jobs_in_pods(args)
+    jobs_in_pods = args.jobs_in_pods
     spec: dict[str, Any] = {
         # Container hooks create pods with the runner's token. Other runners have no token.
         "automountServiceAccountToken": jobs_in_pods,
@@ -145,7 +140,7 @@ def _metadata(args: RunnerScaleSetArgs, *, has_gpus: bool) -> dict[str, Any]:
 
 
 def _container(args: RunnerScaleSetArgs, has_files: bool) -> dict[str, Any]:
-    jobs_in_pods = runs_jobs_in_pods(args)
+    jobs_in_pods = args.jobs_in_pods
     security = {**CONTAINER_SECURITY, "runAsUser": RUNNER_UID, "runAsGroup": RUNNER_UID}
     if args.allow_sudo:  # sudo needs privileges that the level `restricted` does not allow
         security = {key: security[key] for key in ("runAsNonRoot", "runAsUser", "runAsGroup")}

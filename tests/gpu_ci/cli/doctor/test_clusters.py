@@ -53,6 +53,20 @@ def test_a_stack_on_eks_alone_asks_google_for_its_keys_only(environment: Environ
     assert not any(" compute " in asked for asked in environment.cloud.asked)
 
 
+def test_the_app_of_a_pool_has_a_step_and_a_secret(environment: Environment) -> None:
+    on_eks(environment)
+    app = "{id: 4, installationId: 14, privateKey: projects/acme-ci/secrets/a10g-key}"
+    environment.replace("      runnerApp:", f"      poolApps: {{a10g: {app}}}\n      runnerApp:")
+    environment.cloud.secrets["a10g-key"] = ""
+    answer = environment.doctor("--json", "--only", "github", "--only", "google/secrets")
+    found = statuses(answer)
+    assert (found["github/poolApps.a10g"], found["google/secrets"]) == ("fail", "fail")
+    assert fixes(answer, "github/poolApps.a10g") == [
+        "gpu-ci github-app store projects/acme-ci/secrets/a10g-key < KEY.pem",
+        "gpu-ci github-app create Pulumi.dev.yaml --only poolApps.a10g",
+    ]
+
+
 def test_a_stack_on_aws_alone_asks_google_for_nothing(environment: Environment) -> None:
     on_eks(environment)
     environment.has_credentials = False
