@@ -11,13 +11,18 @@ from gpu_ci.cli.commands import gpu_ci
 from pulumi_sandbox.cli.own_commands import commands as pulumi_sandbox
 
 PROGRAMS = {"gpu-ci": gpu_ci, "pulumi-sandbox": pulumi_sandbox}
+_INTRODUCTION = """\
+# Commands
+
+Generated from the help of the commands by `make docs`. Every command has `--help`, which also prints examples. With
+`--json`, a command prints one JSON document."""
 # In the help of a command, click does not fold the paragraph after this line.
 _NOT_FOLDED = "\b\n"
 
 
 def page() -> str:
     """Return the text of the page."""
-    lines = ["# Commands", "", "Generated from the help of the commands by `make docs`. Every command has `--help`."]
+    lines = [_INTRODUCTION]
     for program, group in PROGRAMS.items():
         for name, command in _commands(program, group):
             lines += ["", f"## {name}", "", *_section(name, command)]
@@ -43,8 +48,14 @@ def _section(name: str, command: click.Command) -> Iterator[str]:
     yield from ("", text.strip().replace("<", "&lt;"))
     for block in blocks:
         title, _, content = block.partition("\n")
+        if title == "Examples:":
+            continue
         yield from ("", title, "", "```", textwrap.dedent(content).rstrip(), "```")
-    options = [each for each in command.params if isinstance(each, click.Option) and not each.hidden]
+    options = [
+        each
+        for each in command.params
+        if isinstance(each, click.Option) and not each.hidden and each.opts != ["--json"]
+    ]
     if options:
         yield from ("", "| option | what it does |", "|---|---|")
     for option in options:

@@ -45,7 +45,7 @@ SET_FROM = {
     "subnets": CLUSTERS,
 }
 # A component refers to the fields of another one if it has at least this number of them.
-SHARED_FIELDS = 5
+SHARED_FIELDS = 3
 # Where the schema has the type of the entries of a list or a map.
 ENTRY = ("items", "additionalProperties")
 
@@ -105,14 +105,25 @@ class Page(NamedTuple):
 
 
 def pages() -> dict[str, str]:
-    """Return the text of each page, by its path below docs/. A type is described on the first page that uses it."""
+    """Return the text of each page, by its path below docs/."""
+    return _written()[0]
+
+
+def sections() -> list[Section]:
+    """Return the tables of these pages."""
+    return _written()[1]
+
+
+@cache
+def _written() -> tuple[dict[str, str], list[Section]]:
+    """Return the pages and their tables. A type is described on the first page that uses it."""
     homes: dict[str, str] = {}
     for page in _pages():
         for info in page.infos:
             for name in _nested(_inputs(info)):
                 homes.setdefault(name, page.file)
     sections: list[Section] = []
-    return {page.file: "\n".join(_lines(page, homes, sections)) for page in _pages()}
+    return {page.file: "\n".join(_lines(page, homes, sections)) for page in _pages()}, sections
 
 
 def _pages() -> list[Page]:
@@ -197,11 +208,6 @@ def _component(page: Page, info: ComponentInfo, tables: _Tables) -> Iterator[str
         yield examples.python(info, examples.arguments(info, resource))
     yield "```"
     yield ""
-    if other := None if info.kind.endswith("-runners") else tables.most_alike(fields):
-        shared = [name for name, each in fields.items() if other.fields.get(name) == each]
-        yield f"As for [`{other.heading}`]({tables.link(other)}): {', '.join(f'`{name}`' for name in shared)}."
-        yield ""
-        fields = {name: each for name, each in fields.items() if name not in shared}
     yield from tables.table(_heading(info), fields)
     yield "| output | what it is |"
     yield "|---|---|"
@@ -248,6 +254,12 @@ class _Tables:
         self.sections = sections
 
     def table(self, heading: str, fields: dict[str, Any]) -> Iterator[str]:
+        # The tables of runners stay whole, because the guides link to them.
+        if other := None if heading.endswith("-runners") else self.most_alike(fields):
+            shared = [name for name, each in fields.items() if other.fields.get(name) == each]
+            yield f"As for [`{other.heading}`]({self.link(other)}): {', '.join(f'`{name}`' for name in shared)}."
+            yield ""
+            fields = {name: each for name, each in fields.items() if name not in shared}
         self.sections.append(Section(self.file, heading, fields))
         if not fields:
             return

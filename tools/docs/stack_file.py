@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from typing import Any
 
 from gpu_ci.errors import in_yaml
 from gpu_ci.stack.images import IMAGES
 from gpu_ci.stack.pools import POOLS
 
+from tools.docs import components
+
+FILE = "reference/stack-file.md"
+# A table refers to one on any page that has at least this number of its fields.
+SHARED_FIELDS = 3
 PAGES = {POOLS: "pools.md", IMAGES: "image-pipelines.md"}
 _INTRODUCTION = """\
 # The stack file
@@ -30,23 +35,45 @@ def page(schema: dict[str, Any]) -> str:
     names: dict[str, None] = {}
     for key, item in keys.items():
         names |= dict.fromkeys(() if key in PAGES else _references(item))
-    queue = list(names)
+    queue, sections = list(names), components.sections().copy()
     while queue:
         name = queue.pop(0)
         definition = schema["$defs"][name]
-        lines += ["", f"## {_short(name)}", "", definition.get("description", ""), "", *_table(definition)]
-        new = [each for each in _references(definition) if each not in names]
+        fields = definition.get("properties", {})
+        lines += ["", f"## {_short(name)}", "", definition.get("description", ""), ""]
+        if section := _most_alike(fields, sections):
+            shared = [each for each, item in fields.items() if _is_alike(item, section.fields.get(each))]
+            file = "" if section.file == FILE else section.file.removeprefix("reference/")
+            link = f"[{section.heading}]({file}#{section.heading.lower()})"
+            lines += [f"As for {link}: {', '.join(f'`{each}`' for each in shared)}.", ""]
+            fields = {each: item for each, item in fields.items() if each not in shared}
+        sections.append(components.Section(FILE, _short(name), fields))
+        lines += _table(fields, definition.get("required", ()))
+        new = [each for each in _references(fields) if each not in names]
         names |= dict.fromkeys(new)
         queue += dict.fromkeys(new)
     return "\n".join([*lines, ""])
 
 
-def _table(definition: dict[str, Any]) -> Iterator[str]:
-    yield from ("| field | type | default | what it is |", "|---|---|---|---|")
-    for name, item in definition.get("properties", {}).items():
-        is_set = item.get("default") not in (None, [], {})
-        default = f"`{in_yaml(item['default'])}`" if is_set else ""
-        default = "required" if name in definition.get("required", ()) else default
+def _most_alike(fields: dict[str, Any], sections: list[components.Section]) -> components.Section | None:
+    """Return the section, of any page, with most of these fields, if it has enough of them."""
+    alike = [sum(_is_alike(item, each.fields.get(name)) for name, item in fields.items()) for each in sections]
+    return sections[alike.index(max(alike))] if max(alike) >= SHARED_FIELDS else None
+
+
+def _is_alike(item: dict[str, Any], other: dict[str, Any] | None) -> bool:
+    return other is not None and (_text(item), _default(item)) == (_text(other), _default(other))
+
+
+def _default(item: dict[str, Any]) -> str:
+    return f"`{in_yaml(item['default'])}`" if item.get("default") not in (None, [], {}) else ""
+
+
+def _table(fields: dict[str, Any], required: Collection[str]) -> Iterator[str]:
+    if fields:
+        yield from ("| field | type | default | what it is |", "|---|---|---|---|")
+    for name, item in fields.items():
+        default = "required" if name in required else _default(item)
         yield f"| `{name}` | {_type(item)} | {default} | {_text(item)} |"
 
 
