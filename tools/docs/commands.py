@@ -56,10 +56,8 @@ def _section(name: str, command: click.Command) -> Iterator[str]:
         for each in command.params
         if isinstance(each, click.Option) and not each.hidden and each.opts != ["--json"]
     ]
-    if options:
-        yield from ("", "| option | what it does |", "|---|---|")
-    for option in options:
-        record = option.get_help_record(click.Context(command))
-        if record is not None:
-            flags, help_text = (part.replace("|", "\\|").replace("<", "&lt;") for part in record)
-            yield f"| `{flags}` | {help_text} |"
+    records = [record for option in options if (record := option.get_help_record(click.Context(command)))]
+    if records:
+        yield ""
+    for flags, help_text in records:
+        yield f"- `{flags}`: {help_text.replace('<', '&lt;')}"
