@@ -226,7 +226,7 @@ def _inputs(info: ComponentInfo) -> dict[str, Any]:
 
 
 def _set_by_program(page: Page, tables: _Tables) -> Iterator[str]:
-    """Yield the table of the fields that no stack file has, each once."""
+    """Yield the fields that no stack file has, each once: in a table, or by the component that describes it."""
     kinds: dict[str, list[str]] = {}
     for info in page.infos:
         for name in _inputs(info).keys() - set(info.load().ARGS.choice_names()):
@@ -234,15 +234,24 @@ def _set_by_program(page: Page, tables: _Tables) -> Iterator[str]:
     keys = ", ".join(dict.fromkeys(f"`{SET_FROM[name]}`" for name in sorted(kinds) if name in SET_FROM))
     yield "## Fields that the program sets"
     yield ""
-    yield f"The program of the stack file sets these fields from {keys}. In your own program, set them yourself."
+    yield f"The program of the stack file sets these fields from {keys}. In your own program, set them yourself:"
     yield ""
-    yield "| field | type | kinds | what it is |"
-    yield "|---|---|---|---|"
+    parts = [(other, info) for other in _pages() if not other.stack_key for info in other.infos]
+    described: dict[str, list[str]] = {}
+    rows = []
     for name, users in sorted(kinds.items()):
         fields = [_inputs(info)[name] for info in page.infos if f"`{_heading(info)}`" in users]
         text, _ = Counter(_text(each) for each in fields).most_common(1)[0]
-        yield f"| `{name}` | {tables.type_of(fields[0])} | {', '.join(users)} | {text} |"
-    yield ""
+        same = [each for each in parts if name in _inputs(each[1]) and _text(_inputs(each[1])[name]) == text]
+        if same:
+            other, most_alike = max(same, key=lambda each: len(kinds.keys() & _inputs(each[1]).keys()))
+            section = Section(other.file, most_alike.name, {})
+            described.setdefault(f"[`{section.heading}`]({tables.link(section)})", []).append(f"`{name}`")
+        else:
+            rows.append(f"| `{name}` | {tables.type_of(fields[0])} | {', '.join(users)} | {text} |")
+    for component, names in described.items():
+        yield f"- as for {component}: {', '.join(names)}"
+    yield from ("", "| field | type | kinds | what it is |", "|---|---|---|---|", *rows, "")
 
 
 class _Tables:
