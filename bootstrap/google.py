@@ -11,6 +11,7 @@ from typing import Any
 import pulumi
 import pulumi_gcp as gcp
 from gpu_ci import naming
+from gpu_ci.gcp import bootstrap_roles
 from gpu_ci.gcp.github_identity import GithubIdentity, GithubIdentityArgs
 from gpu_ci.github_trust import Purpose
 from gpu_common import google_permissions
@@ -36,11 +37,11 @@ KEY_ROLES: dict[Purpose, str] = {
     "deploy": "roles/cloudkms.cryptoKeyEncrypterDecrypter",
     "preview": "roles/cloudkms.cryptoKeyDecrypter",
 }
-PERMISSIONS: dict[Purpose, list[str]] = {
+PERMISSIONS: dict[str, list[str]] = {
     "deploy": google_permissions.deployer(),
     "preview": google_permissions.reader(),
+    **bootstrap_roles.ROLES,
 }
-_TITLES: dict[Purpose, str] = {"deploy": "gpu-ci deployer", "preview": "gpu-ci preview"}
 
 
 def build(settings: Settings) -> dict[str, Any]:
@@ -87,12 +88,18 @@ def build(settings: Settings) -> dict[str, Any]:
     key = gcp.kms.CryptoKey(
         "secrets", key_ring=ring.id, name="pulumi-secrets", rotation_period=f"{_ROTATION_SEC}s", opts=kept
     )
-    roles = {purpose: _role(settings, purpose, after_apis) for purpose in PERMISSIONS}
+    roles = {name: _role(settings, name, permissions, after_apis) for name, permissions in PERMISSIONS.items()}
     identities = {
         name: _identity(settings, name, purpose, jobs, roles[purpose], bucket, key, after_apis)
         for name, purpose, jobs in settings.github.identities()
     }
-    _grant_signing_keys(settings, identities, after_apis)
+    deployers = {
+        name: pulumi.Output.concat("serviceAccount:", identities[name].service_account_email)
+        for name, purpose, _ in settings.github.identities()
+        if purpose == "deploy"
+    }
+    _grant_granting(settings, deployers, after_apis)
+    _grant_signing_keys(settings, deployers, after_apis)
     return {
         "backend": pulumi.Output.concat("gs://", bucket.name),
         "secretsProvider": pulumi.Output.concat("gcpkms://", key.id),
@@ -106,13 +113,15 @@ def build(settings: Settings) -> dict[str, Any]:
     }
 
 
-def _role(settings: Settings, purpose: Purpose, opts: pulumi.ResourceOptions) -> gcp.projects.IAMCustomRole:
+def _role(
+    settings: Settings, name: str, permissions: list[str], opts: pulumi.ResourceOptions
+) -> gcp.projects.IAMCustomRole:
     return gcp.projects.IAMCustomRole(
-        f"{purpose}-role",
+        f"{name.replace('_', '-')}-role",
         project=settings.project,
-        role_id=f"gpu_ci_{purpose}",
-        title=_TITLES[purpose],
-        permissions=PERMISSIONS[purpose],
+        role_id=f"gpu_ci_{name}",
+        title=f"gpu-ci {name.replace('_', ' ')}",
+        permissions=permissions,
         opts=opts,
     )
 
@@ -146,14 +155,7 @@ def _identity(
 
 def _grant_objects(settings: Settings, member: pulumi.Output[str], opts: pulumi.ResourceOptions) -> None:
     """Let the identity that previews read the objects of stacks, in each bucket of the project, and no others."""
-    role = gcp.projects.IAMCustomRole(
-        "preview-objects-role",
-        project=settings.project,
-        role_id="gpu_ci_preview_objects",
-        title="gpu-ci preview of objects",
-        permissions=[google_permissions.READ_OBJECT],
-        opts=opts,
-    )
+    role = _role(settings, "preview_objects", [google_permissions.READ_OBJECT], opts)
     [expression] = google_permissions.names_start_with({"objects": google_permissions.OBJECTS})
     gcp.projects.IAMMember(
         "preview-objects",
@@ -164,26 +166,33 @@ def _grant_objects(settings: Settings, member: pulumi.Output[str], opts: pulumi.
     )
 
 
+def _grant_granting(settings: Settings, deployers: dict[str, pulumi.Output[str]], opts: pulumi.ResourceOptions) -> None:
+    """Let each deployer grant the roles of gpu-ci in the project, and no others.
+
+    The role has no other permissions, because the condition would refuse grants on resources of some services.
+    """
+    permissions = google_permissions.of_type(google_permissions.PROJECT_MEMBER)
+    role = _role(settings, "deploy_grants", permissions, opts)
+    expression = google_permissions.grants_only(bootstrap_roles.granted(settings.project))
+    for name, member in deployers.items():
+        gcp.projects.IAMMember(
+            f"{name}-grants",
+            project=settings.project,
+            role=role.name,
+            member=member,
+            condition={"title": "roles of gpu-ci", "expression": expression},
+        )
+
+
 def _grant_signing_keys(
-    settings: Settings, identities: dict[str, GithubIdentity], opts: pulumi.ResourceOptions
+    settings: Settings, deployers: dict[str, pulumi.Output[str]], opts: pulumi.ResourceOptions
 ) -> None:
     """Let each deployer grant builds the use of the keys that sign images, and of no other key."""
     if not settings.signing_keys:
         return
-    role = gcp.projects.IAMCustomRole(
-        "signing-keys-role",
-        project=settings.project,
-        role_id="gpu_ci_signing_keys",
-        title="gpu-ci deployer on signing keys",
-        permissions=google_permissions.deployer_on_keys(),
-        opts=opts,
-    )
+    role = _role(settings, "signing_keys", google_permissions.deployer_on_keys(), opts)
     for key in settings.signing_keys:
-        for name, purpose, _ in settings.github.identities():
-            if purpose == "deploy":
-                gcp.kms.CryptoKeyIAMMember(
-                    f"{name}-{naming.fit(key, 60)}",
-                    crypto_key_id=key,
-                    role=role.name,
-                    member=pulumi.Output.concat("serviceAccount:", identities[name].service_account_email),
-                )
+        for name, member in deployers.items():
+            gcp.kms.CryptoKeyIAMMember(
+                f"{name}-{naming.fit(key, 60)}", crypto_key_id=key, role=role.name, member=member
+            )

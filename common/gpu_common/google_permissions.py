@@ -21,6 +21,9 @@ CREATE, READ, UPDATE, DELETE = "create", "read", "update", "delete"
 
 DEPLOYER_ROLE_ID = "gpu_ci_deploy"
 """The custom role that bootstrap/ creates for the deployer."""
+USE_BOOTSTRAP_ROLES = "set gpu-ci:site.bootstrapRoles: true, to use the roles that bootstrap/ made"
+"""The advice for a deployer that may not create roles. With these permissions, it could make itself owner."""
+CUSTOM_ROLE, PROJECT_MEMBER = "gcp:projects/iAMCustomRole:IAMCustomRole", "gcp:projects/iAMMember:IAMMember"
 
 
 def _plain(prefix: str, *also: str, operations: str = "") -> Operations:
@@ -137,11 +140,11 @@ RESOURCES: Mapping[str, Operations] = {
     "gcp:logging/metric:Metric": _plain("logging.logMetrics"),
     "gcp:monitoring/alertPolicy:AlertPolicy": _plain("monitoring.alertPolicies"),
     # The provider restores a deleted role of the same id (resource_google_project_iam_custom_role.go).
-    "gcp:projects/iAMCustomRole:IAMCustomRole": {
+    CUSTOM_ROLE: {
         **_plain("iam.roles"),
         CREATE: ("iam.roles.create", "iam.roles.get", "iam.roles.undelete", "iam.roles.update"),
     },
-    "gcp:projects/iAMMember:IAMMember": _policy("resourcemanager.projects"),
+    PROJECT_MEMBER: _policy("resourcemanager.projects"),
     # Role roles/pubsub.editor, in the same dataset. It is not verified that Cloud Build's service agent creates the
     # subscription of a trigger without a permission of the deployer.
     "gcp:pubsub/topic:Topic": {
@@ -199,8 +202,23 @@ In the project, they would let the deployer give anyone the key that decrypts th
 
 
 def deployer() -> list[str]:
-    """Return the permissions of the account that deploys: those of every operation, call and lookup in the project."""
-    return _sorted([*map(of_type, RESOURCES.keys() - GRANTED_ON_KEYS), *CALLS.values(), *LOOKUPS.values()])
+    """Return the permissions of the account that deploys: those of every operation, call and lookup in the project.
+
+    It creates no roles. It also grants roles in the project, with the permissions for PROJECT_MEMBER and the condition
+    `grants_only`.
+    """
+    types = RESOURCES.keys() - GRANTED_ON_KEYS - {CUSTOM_ROLE, PROJECT_MEMBER}
+    return _sorted([*map(of_type, types), *CALLS.values(), *LOOKUPS.values()])
+
+
+def grants_only(roles: Sequence[str]) -> str:
+    """Return the condition of a grant that lets an account grant and revoke these roles alone.
+
+    Source: cloud.google.com/iam/docs/setting-limits-on-granting-roles. A list has at most 10 roles. Two lists would
+    refuse a request with roles of both, and the provider sends several grants in one request.
+    """
+    listed = ", ".join(f"'{role}'" for role in roles)
+    return f"api.getAttribute('iam.googleapis.com/modifiedGrantsByRole', []).hasOnly([{listed}])"
 
 
 def deployer_on_keys() -> list[str]:

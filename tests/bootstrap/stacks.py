@@ -7,8 +7,19 @@ from copy import deepcopy
 from typing import Any
 
 import yaml
+from gpu_common import google_permissions
+from gpu_common.google_permissions import CUSTOM_ROLE, PROJECT_MEMBER
 
 from tests.conftest import ROOT
+
+WIDE = sorted(
+    {
+        *google_permissions.deployer(),
+        *google_permissions.of_type(CUSTOM_ROLE),
+        *google_permissions.of_type(PROJECT_MEMBER),
+    }
+)
+"""The permissions of a deployer on Google Cloud that also creates roles."""
 
 Config = dict[str, Any]
 

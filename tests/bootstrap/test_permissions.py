@@ -12,14 +12,14 @@ from gpu_ci.aws import diagnosis
 from gpu_ci.aws.limits import eks_api
 from gpu_ci.aws.limits.eks_api import Account, AwsClient
 from gpu_ci.gcp.gate.compute_api import ComputeApi, GoogleCompute
-from gpu_common import aws_permissions, google_permissions
+from gpu_common import aws_permissions
 from gpu_common.google_permissions import CALLS, LOOKUPS, NEVER_UPDATED, RESOURCES, UPDATE
 from pulumi_sandbox.providers import bridged
 from pulumi_sandbox.providers.aws import schema
 from pulumi_sandbox.providers.aws.tables import REPLACES
 from pulumi_sandbox.providers.gcp import replace
 
-from tests.bootstrap.stacks import config, staging_with
+from tests.bootstrap.stacks import WIDE, config, staging_with
 from tests.gpu_ci.harness import Row
 from tests.gpu_ci.program.test_program import run
 
@@ -135,7 +135,7 @@ def test_the_role_has_what_the_stacks_and_their_options_need_and_nothing_else() 
     used = needed(rows_with()) | needed(run(config("prod")).rows)
     kept: set[str] = set().union(*(permissions for _, permissions in KEPT.values()))
     assert used & kept == set()
-    assert sorted(used | kept) == google_permissions.deployer()
+    assert sorted(used | kept) == WIDE
     assert (len(used), len(kept)) == (75, 35)
 
 

@@ -7,18 +7,24 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any
 
+import celpy
 import pytest
+from gpu_ci.gcp import bootstrap_roles
+from gpu_ci.gcp.github_identity import GithubIdentity
 from gpu_common import aws_permissions, google_permissions
+from gpu_common.google_permissions import CUSTOM_ROLE, PROJECT_MEMBER
 from pulumi_sandbox.providers.aws import permissions as of_aws
 from pulumi_sandbox.providers.aws import types as aws_types
+from pulumi_sandbox.providers.gcp import permissions as of_google
 from pulumi_sandbox.providers.gcp.conditions import Asked, holds
 from pulumi_sandbox.world.store import Record, World
 
 from bootstrap import google
 from tests.bootstrap.stacks import staging_with
 from tests.bootstrap.test_roles import bootstrapped, statements_of
-from tests.gpu_ci.harness import deploy
-from tests.gpu_ci.identity.cel import cel, recursion_limit  # noqa: F401 - a fixture
+from tests.gpu_ci import support
+from tests.gpu_ci.harness import Row, deploy
+from tests.gpu_ci.identity.cel import cel, evaluate, recursion_limit  # noqa: F401 - a fixture
 from tests.gpu_ci.program.test_program import run
 from tests.gpu_ci.support import CALLS, COMPONENTS, COMPUTED, build
 
@@ -100,12 +106,83 @@ def test_the_preview_on_google_can_give_itself_nothing() -> None:
     assert [each for each in google.PERMISSIONS["preview"] if GROWS.search(each)] == []
 
 
-def test_the_deployer_on_google_is_an_owner_and_the_page_says_so() -> None:
-    """It changes roles and the policy of the project: there is no limit that a condition could add to iam.roles."""
+def test_the_deployer_on_google_changes_no_role_and_no_policy_of_the_project() -> None:
     found = {each for each in google.PERMISSIONS["deploy"] if GROWS.search(each)}
-    assert {"iam.roles.update", "resourcemanager.projects.setIamPolicy", "iam.serviceAccounts.actAs"} <= found
-    page = (Path(__file__).parents[2] / "docs/start/bootstrap.md").read_text()
-    assert "**On Google Cloud, the deployer can make itself owner of the project.**" in page
+    # The page says what remains: accounts and resources of the project.
+    assert {each for each in found if each.startswith(("iam.", "resourcemanager."))} == {
+        "iam.serviceAccounts.actAs",
+        "iam.serviceAccounts.setIamPolicy",
+    }
+    assert [each for role in bootstrap_roles.ROLES.values() for each in role if GROWS.search(each)] == []
+
+
+def components(*types: str) -> list[Row]:
+    """What the components for Google Cloud register of some types, without identities."""
+    rows = [
+        row
+        for token, each in COMPONENTS.items()
+        if token.startswith("gpu-ci:gcp:") and each is not GithubIdentity
+        for row in deploy(lambda c=each: build(c), computed=COMPUTED, calls=CALLS).rows  # type: ignore[misc]
+    ]
+    return [row for row in rows if row.type in types]
+
+
+def test_bootstrap_makes_the_roles_that_the_components_would_create() -> None:
+    created = {tuple(row.inputs["permissions"]) for row in components(CUSTOM_ROLE)}
+    assert created == {tuple(each) for each in bootstrap_roles.ROLES.values()}
+
+
+def test_the_components_create_no_roles_and_grant_in_the_project_what_the_deployer_may_grant(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setitem(support.WIRING, "bootstrap_roles", True)
+    monkeypatch.setitem(support.GKE_WIRING, "image_streaming", True)
+    rows = components(CUSTOM_ROLE, PROJECT_MEMBER)
+    granted = {row.inputs["role"].replace(f"projects/{row.inputs['project']}/", "projects/acme-ci/") for row in rows}
+    assert granted == set(bootstrap_roles.granted("acme-ci"))
+    # The most that one condition can name.
+    assert len(granted) == 10
+
+
+ON_ACME = "projects/acme-ci/roles/gpu_ci_"
+ROLE = f"{ON_ACME}deploy"
+GRANTS = {
+    **dict.fromkeys(["roles/logging.logWriter", f"{ON_ACME}manager_machines"], True),
+    **dict.fromkeys(["roles/owner", "roles/cloudkms.admin", "roles/iam.serviceAccountTokenCreator"], False),
+    **dict.fromkeys([f"{ON_ACME}deploy_grants", f"{ON_ACME}manager_state", "projects/acme-ci/roles/other"], False),
+}
+
+
+def google_deployer(world: World) -> of_google.Caller:
+    """The deployer's account on Google Cloud, with its grants in the project."""
+    rows = {row.name: row.inputs for row in bootstrapped()}
+    for name, role in {"deploy-role-stack": "deploy", "deploy-grants": "deploy_grants"}.items():
+        made = rows[f"{role.replace('_', '-')}-role"]
+        world.insert(Record(CUSTOM_ROLE, f"{ON_ACME}{role}", role, inputs=made))
+        world.insert(Record(PROJECT_MEMBER, name, name, inputs={**rows[name], "role": f"{ON_ACME}{role}"}))
+    return of_google.Caller(world, "gh-deploy-stack@acme-ci.iam.gserviceaccount.com")
+
+
+@pytest.mark.parametrize("role", GRANTS)
+def test_the_deployer_on_google_grants_the_roles_of_gpu_ci_alone(role: str, tmp_path: Path) -> None:
+    deployer = google_deployer(World(tmp_path / "world.sqlite"))
+    denied = [*deployer.operation(PROJECT_MEMBER, "create", "acme-ci", "projects/acme-ci", role=role)]
+    assert (denied == []) is GRANTS[role]
+    [limit] = [row.inputs["condition"]["expression"] for row in bootstrapped() if row.name == "deploy-grants"]
+    functions = {
+        "getAttribute": lambda api, name, default: api.get(name, default),
+        "hasOnly": lambda given, allowed: celpy.celtypes.BoolType(all(each in allowed for each in given)),
+    }
+    attributes = {"iam.googleapis.com/modifiedGrantsByRole": [role]}
+    assert evaluate(limit, functions=functions, api=attributes) is GRANTS[role]
+
+
+@pytest.mark.parametrize("operation", ["create", "update", "delete"])
+def test_the_deployer_on_google_changes_no_role_and_the_error_names_the_field(operation: str, tmp_path: Path) -> None:
+    deployer = google_deployer(World(tmp_path / "world.sqlite"))
+    denied = {str(each): each.hint for each in deployer.operation(CUSTOM_ROLE, operation, "acme-ci", ROLE)}
+    [hint] = [hint for error, hint in denied.items() if f"iam.roles.{operation}" in error]
+    assert "gpu-ci:site.bootstrapRoles" in hint
 
 
 @pytest.fixture

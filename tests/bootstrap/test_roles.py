@@ -8,7 +8,7 @@ from typing import Any, cast
 
 import pytest
 from cfnlint.schema.manager import PROVIDER_SCHEMA_MANAGER
-from gpu_ci.gcp import manager_permissions
+from gpu_ci.gcp import bootstrap_roles, manager_permissions
 from gpu_ci.github_trust import set_subject
 from gpu_common import aws_permissions, google_permissions
 from gpu_common.google_permissions import CREATE, DELETE, READ, RESOURCES, UPDATE
@@ -16,6 +16,7 @@ from pulumi_sandbox.providers.aws import types
 
 from bootstrap import amazon, commands, google
 from bootstrap.settings import Aws, Settings
+from tests.bootstrap.stacks import WIDE
 from tests.gpu_ci.harness import Row, deploy
 from tests.gpu_ci.support import CALLS, COMPONENTS, COMPUTED, build
 
@@ -60,7 +61,7 @@ def test_every_operation_reads_what_it_changes() -> None:
 
 
 def test_every_permission_can_be_in_a_custom_role() -> None:
-    wrong = [one for one in google_permissions.deployer() if not re.fullmatch(r"[a-z]\w*\.\w+\.\w+", one)]
+    wrong = [one for one in WIDE if not re.fullmatch(r"[a-z]\w*\.\w+\.\w+", one)]
     assert wrong == []
 
 
@@ -68,7 +69,7 @@ def test_the_preview_role_only_reads_and_reads_no_secret() -> None:
     reads = google.PERMISSIONS["preview"]
     assert {one.rpartition(".")[2] for one in reads} == {"get", "getIamPolicy"}
     # The deployer reads the policies of signing keys with a role on these keys.
-    assert set(reads) - set(google_permissions.deployer_on_keys()) < set(google.PERMISSIONS["deploy"])
+    assert set(reads) - set(google_permissions.deployer_on_keys()) < set(WIDE)
     assert "secretmanager.versions.access" not in reads
     assert "secretmanager.versions.access" in google.PERMISSIONS["deploy"]
 
@@ -154,7 +155,9 @@ def test_each_environment_has_an_identity_and_the_project_one_role_and_one_bucke
     assert [name for name in names if name.endswith("-role") and not name.startswith("api-")] == [
         "deploy-role",
         "preview-role",
+        *(f"{name.replace('_', '-')}-role" for name in bootstrap_roles.ROLES),
         "preview-objects-role",
+        "deploy-grants-role",
     ]
     assert names.count("state") == 1
     conditions = {row.name: row.inputs["attributeCondition"] for row in rows if row.name.endswith("-provider")}

@@ -15,6 +15,8 @@ import pytest
 import yaml
 from gpu_ci.github_trust import ISSUER
 from gpu_common import aws_permissions, google_permissions
+from gpu_common.google_permissions import CUSTOM_ROLE, PROJECT_MEMBER
+from pulumi_sandbox.providers.gcp.permissions import Caller
 from pulumi_sandbox.workspace import Workspace
 from pulumi_sandbox.world.store import World
 
@@ -39,7 +41,6 @@ NEW_PROJECT = "\nrestrictions: {gcp: {disabledServices: [all]}}\n"
 DEPLOYER = "gh-deploy-staging@example-ci-staging.iam.gserviceaccount.com"
 ROLE = "projects/example-ci-staging/roles/gpu_ci_deploy"
 SIGNING_KEY = "projects/example-ci-staging/locations/us-central1/keyRings/r/cryptoKeys/k"
-CUSTOM_ROLE = "gcp:projects/iAMCustomRole:IAMCustomRole"
 
 
 def lay_out_both(folder: Path) -> None:
@@ -70,7 +71,7 @@ def write_staging(folder: Path, **network: Any) -> None:
     """Write the stack file of staging, with its own network, triggers, and a manager with alerts."""
     stack = yaml.safe_load((ROOT / "Pulumi.staging.yaml").read_text())
     stack["config"] = staging_with("networks", "triggers", "alerts", "signed images")
-    stack["config"]["gpu-ci:site"]["networks"] = {"us-central1": network}
+    stack["config"]["gpu-ci:site"] |= {"networks": {"us-central1": network}, "bootstrapRoles": True}
     (folder / "Pulumi.staging.yaml").write_text(yaml.safe_dump(stack, sort_keys=False))
 
 
@@ -120,7 +121,7 @@ def test_bootstrap_comes_up_changes_nothing_again_and_leaves_only_its_key(bootst
     runner = SandboxRunner(project=bootstrapped / "project" / "bootstrap", folder=tmp_path / "sandbox")
     try:
         preview = runner.run("preview", "--stack", "staging")
-        assert "+ 53 to create" in preview.output
+        assert "+ 64 to create" in preview.output
         assert runner.world() == []
         runner.run(*UP)
         runner.run(*UP, "--expect-no-changes")
@@ -157,7 +158,11 @@ def test_all_of_staging_is_changed_and_destroyed_with_the_deployers_identities_a
     try:
         identities = deployers(runner)
         created = {row["type"] for row in runner.world() if "::gpu-ci::" in row["urn"]}
-        assert google_permissions.RESOURCES.keys() - created == set()
+        assert google_permissions.RESOURCES.keys() - created == {CUSTOM_ROLE}
+        ids, roles = ({str(each) for each in found} for found in (
+            [row["id"] for row in runner.world()], [row["inputs"].get("role") for row in runner.world()],
+        ))  # fmt: skip
+        assert {each for each in roles if each.startswith("projects/")} <= ids
         assert runner.json("stack", "output", "--stack", "staging", "--json")["pools"]["l4"]["verdict"] == "pass"
         runner.run("refresh", "--stack", "staging", "--preview-only", "--expect-no-changes",
                    **identities_of(runner, "preview"))  # fmt: skip
@@ -174,6 +179,18 @@ def test_all_of_staging_is_changed_and_destroyed_with_the_deployers_identities_a
         bootstrap.close()
     finally:
         runner.close()
+
+
+def test_the_deployer_grants_the_roles_of_gpu_ci_and_cannot_make_itself_owner(bootstrapped: Path) -> None:
+    deployer = Caller(World(Workspace(bootstrapped / "sandbox").world), DEPLOYER)
+    project = "example-ci-staging"
+    tries = {"roles/logging.logWriter": True, f"projects/{project}/roles/gpu_ci_manager_machines": True,
+             "roles/owner": False, "roles/cloudkms.admin": False, ROLE: False, f"{ROLE}_grants": False}  # fmt: skip
+    for role, allowed in tries.items():
+        denied = [*deployer.operation(PROJECT_MEMBER, "create", project, f"projects/{project}", role=role)]
+        assert (denied == []) is allowed, role
+    for operation in ("create", "update", "delete"):
+        assert [*deployer.operation(CUSTOM_ROLE, operation, project, ROLE)]
 
 
 def test_the_previews_identity_creates_nothing(staging: SandboxRunner) -> None:

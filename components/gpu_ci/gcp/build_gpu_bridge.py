@@ -60,7 +60,7 @@ def _without_id(link: Any) -> str:
 class BuildGpuBridgeArgs(GpuMachineArgs, PoolArgs):
     """The arguments of a bridge: its machines, and the limits of the steps that use them."""
 
-    WIRING: ClassVar[frozenset[str]] = GpuMachineArgs.WIRING | {"ladder_subnetworks"}
+    WIRING: ClassVar[frozenset[str]] = GpuMachineArgs.WIRING | {"ladder_subnetworks", "bootstrap_roles"}
     HAS_GATE: ClassVar[bool] = True
     LATER_MACHINES: ClassVar[str] = "a build the rights of the pool's output serviceAccountEmail"
 
@@ -109,6 +109,7 @@ class BuildGpuBridgeArgs(GpuMachineArgs, PoolArgs):
         "command may get any of them",
     )
     ladder_subnetworks: LadderSubnetworks = Field(default={})
+    bootstrap_roles: identities.BootstrapRoles = False
 
     @field_validator("market")
     @classmethod
@@ -319,6 +320,7 @@ class BuildGpuBridge(Component):
                 builds,
                 self._args.project,
                 self.child,
+                made="bridge" if self._args.bootstrap_roles else "",
             ),
             self._in_project("log-writer", "roles/logging.logWriter", builds),
             gcp.serviceaccount.IAMMember(
@@ -368,6 +370,7 @@ class BuildGpuBridge(Component):
             google_permissions.of_calls(calls),
             self._args.project,
             self.child(),
+            f"bridge_{purpose}" if self._args.bootstrap_roles else "",
         )
 
     def _program(

@@ -87,7 +87,7 @@ class BuilderSettings(Args):
 class HostImagePipelineArgs(GpuMachineArgs, EntryArgs):
     """The arguments of a pipeline for host images: the base image, the software, and the machine of the check."""
 
-    WIRING: ClassVar[frozenset[str]] = GpuMachineArgs.WIRING | {"pinned"}
+    WIRING: ClassVar[frozenset[str]] = GpuMachineArgs.WIRING | {"pinned", "bootstrap_roles"}
 
     runner: RunnerSettings = Field(
         default=RunnerSettings(docker="rootless"),
@@ -138,6 +138,7 @@ class HostImagePipelineArgs(GpuMachineArgs, EntryArgs):
         description="names of candidates that gpu-ci images promote must not use, such as after a rollback",
     )
     pinned: list[str] = Field(default=[], description="images that pools of the stack file name, which are kept")
+    bootstrap_roles: identities.BootstrapRoles = False
 
     @field_validator("driver")
     @classmethod
@@ -299,6 +300,7 @@ class HostImagePipeline(ImagePipeline):
                 account,
                 project,
                 self.child,
+                made="image" if self._args.bootstrap_roles else "",
             ),
             identities.in_project(f"{name}-log-writer", "roles/logging.logWriter", account, project, self.child()),
             gcp.storage.BucketIAMMember(

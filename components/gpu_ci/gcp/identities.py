@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 import pulumi
 import pulumi_gcp as gcp
 from gpu_common import google_permissions
+from pydantic import Field
 
 from .. import naming
-from ..args import Input
+from ..args import Input, StrictBool
 
+BootstrapRoles = Annotated[
+    StrictBool,
+    Field(description="whether to use the custom roles that bootstrap/ made in the project, instead of creating roles"),
+]
 # Google's limits. Neither resource has an automatic name.
 _ACCOUNT_ID_MOST, _ROLE_ID_MOST = 30, 64
 
@@ -48,6 +53,13 @@ def in_project(
     )
 
 
+def split(calls: Mapping[str, tuple[str, ...]], on_all: Collection[str] = ()) -> tuple[list[str], list[str]]:
+    """Return the permissions of these calls that a condition on names can limit, except `on_all`, and the others."""
+    listed = google_permissions.of_calls(calls)
+    own = [each for each in listed if google_permissions.is_limited_by_name(each) and each not in on_all]
+    return own, [each for each in listed if each not in own]
+
+
 def on_own_machines(
     name: str,
     role: tuple[str, str, str],
@@ -57,18 +69,24 @@ def on_own_machines(
     project: Input[str],
     child: Callable[[], pulumi.ResourceOptions],
     on_all: Collection[str] = (),
+    made: str = "",
 ) -> list[pulumi.Resource]:
     """Grant an account these calls, on machines, disks and images only if their names start with a prefix.
 
     `role` has the logical name, the id and the title of the custom role for them. A second role has the permissions
-    that Google does not check on a single machine, disk or image, and the permissions `on_all`.
+    that Google does not check on a single machine, disk or image, and the permissions `on_all`. `made` is the component
+    in bootstrap_roles.ROLES, if bootstrap/ made both roles.
     """
-    listed = google_permissions.of_calls(calls)
-    own = [each for each in listed if google_permissions.is_limited_by_name(each) and each not in on_all]
-    others = [each for each in listed if each not in own]
-    own_role = custom_role(*role, own, project, child())
+    own, others = split(calls, on_all)
+    own_role = custom_role(*role, own, project, child(), made and f"{made}_machines")
     other_role = custom_role(
-        f"{name}-project-role", f"{role[1]}-project", f"{role[2]}: project", others, project, child()
+        f"{name}-project-role",
+        f"{role[1]}-project",
+        f"{role[2]}: project",
+        others,
+        project,
+        child(),
+        made and f"{made}_project",
     )
     conditions = google_permissions.names_start_with(prefixes)
     return [
@@ -133,8 +151,14 @@ def custom_role(
     permissions: Sequence[str],
     project: Input[str],
     opts: pulumi.ResourceOptions,
+    made: str = "",
 ) -> pulumi.Output[str]:
-    """Create the custom role `prefix`_<stack>, and return its name. The id of a role cannot change."""
+    """Create the custom role `prefix`_<stack>, and return its name. The id of a role cannot change.
+
+    `made` is the name in bootstrap_roles.ROLES of the role that bootstrap/ made instead.
+    """
+    if made:
+        return pulumi.Output.concat("projects/", project, "/roles/gpu_ci_", made)
     role = gcp.projects.IAMCustomRole(
         logical_name,
         project=project,

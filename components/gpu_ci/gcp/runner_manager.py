@@ -96,7 +96,7 @@ class RunnerManagerArgs(ManagerChoices):
     """The arguments of a runner manager on Google Cloud."""
 
     WIRING: ClassVar[frozenset[str]] = frozenset(
-        {"project", "labels", "configuration", "app_key", "machine_accounts", "standby_templates"}
+        {"project", "labels", "configuration", "app_key", "machine_accounts", "standby_templates", "bootstrap_roles"}
     )
 
     project: Input[Project] = Field(description="the id (not the number) of the Google Cloud project of the pools")
@@ -114,7 +114,7 @@ class RunnerManagerArgs(ManagerChoices):
         description="for each pool, by its name in the configuration, the service account of its machines, "
         "which the manager may use",
     )
-
+    bootstrap_roles: identities.BootstrapRoles = False
     standby_templates: list[Input[Template]] = Field(
         default=[],
         description="self links of the instance templates of pools whose machines wait stopped; these machines are "
@@ -205,6 +205,7 @@ class RunnerManager(Component):
             args.project,
             self.child,
             manager_permissions.ON_ALL,
+            "manager" if args.bootstrap_roles else "",
         )
         for pool, email in sorted(args.machine_accounts.items()):
             account = pulumi.Output.concat("projects/", args.project, "/serviceAccounts/", email)
@@ -243,6 +244,7 @@ class RunnerManager(Component):
                     google_permissions.of_calls(manager_permissions.STATE),
                     self._args.project,
                     self.child(),
+                    "manager_state" if self._args.bootstrap_roles else "",
                 ),
                 member=self._member,
                 opts=self.child(),

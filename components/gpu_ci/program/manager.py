@@ -63,6 +63,7 @@ def _manager(
             **{field: value for field, value in choices if field != "others"},
             project=settings.project,
             labels=dict(settings.site.labels),
+            bootstrap_roles=settings.site.bootstrap_roles,
             # The keys are sorted, so that the same configuration is always the same text.
             configuration=pulumi.Output.json_dumps(configuration, sort_keys=True),
             app_key=app_key,

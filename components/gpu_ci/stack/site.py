@@ -224,6 +224,11 @@ class Site(Args):
     )
     labels: Labels = Field(default={}, description="Google labels for every resource that supports labels")
     github: GithubOwner | None = Field(default=None, description="the organization on GitHub and its GitHub Apps")
+    bootstrap_roles: StrictBool = Field(
+        default=False,
+        description="whether the stack uses the custom roles that bootstrap/ made in the project; by default, it "
+        "creates roles, which the deployer of bootstrap/ may not",
+    )
 
     @field_validator("subnetworks", mode="before")
     @classmethod
@@ -258,6 +263,7 @@ class Site(Args):
             **shared_wiring,
             "labels": dict(self.labels),
             "tags": dict(self.labels),
+            "bootstrap_roles": self.bootstrap_roles,
             "subnetwork": subnetworks[region],
             "ladder_subnetworks": {each: subnetworks[each] for each in (*self.subnetworks, *self.networks)},
         }

@@ -64,6 +64,8 @@ def test_the_written_stack_file_passes_the_check(ask: Ask, tmp_path: Path, optio
     assert written(tmp_path / "new") == FILES
     answer = ask("check", "new/Pulumi.dev.yaml", "--json")
     assert (answer.code, [each["works"] for each in answer.json]) == (0, [True])
+    site = yaml.safe_load((tmp_path / "new/Pulumi.dev.yaml").read_text())["config"]["gpu-ci:site"]
+    assert site.get("bootstrapRoles", False) is ("g2-standard-8" in str(options))
 
 
 @pytest.mark.parametrize(("options", "noted"), [((), True), (("--plan", "team"), False)])

@@ -19,7 +19,7 @@ from gpu_ci.gcp.runner_pool import RunnerPoolArgs
 from gpu_ci.stack.clusters import CLUSTERS
 from gpu_ci.stack.site import MANAGER, SITE
 
-_ACCOUNT, _PROJECT_MEMBER = "gcp:serviceaccount/account:Account", "gcp:projects/iAMMember:IAMMember"
+_ACCOUNT, _PROJECT_MEMBER = "gcp:serviceaccount/account:Account", google_permissions.PROJECT_MEMBER
 _SECRET_MEMBER = "gcp:secretmanager/secretIamMember:SecretIamMember"  # noqa: S105 - the name of a type
 MACHINES = (
     "gcp:compute/regionInstanceGroupManager:RegionInstanceGroupManager",
@@ -47,7 +47,7 @@ _PROGRAM_OF_BUILDS = (
     "gcp:cloudbuild/trigger:Trigger",
     "gcp:cloudscheduler/job:Job",
     "gcp:compute/regionInstanceTemplate:RegionInstanceTemplate",
-    "gcp:projects/iAMCustomRole:IAMCustomRole",
+    google_permissions.CUSTOM_ROLE,
     "gcp:pubsub/topic:Topic",
     "gcp:storage/bucket:Bucket",
     "gcp:storage/bucketIAMMember:BucketIAMMember",
@@ -81,7 +81,7 @@ CONTAINER_OPTIONS = {
 TRIGGERS = ("gcp:cloudbuild/trigger:Trigger",)
 MANAGER_SERVICE = (
     "gcp:cloudrunv2/workerPool:WorkerPool",
-    "gcp:projects/iAMCustomRole:IAMCustomRole",
+    google_permissions.CUSTOM_ROLE,
     "gcp:serviceaccount/iAMMember:IAMMember",
     "gcp:storage/bucket:Bucket",
     "gcp:storage/bucketIAMMember:BucketIAMMember",
@@ -120,7 +120,8 @@ def has_own_node_pools(file: StackFile) -> bool:
 
 def types(file: StackFile) -> set[str]:
     """Return the types of the Google Cloud resources that the program creates in the stack's project."""
-    return {token for group in _groups(file) for token in group}
+    by_bootstrap = {google_permissions.CUSTOM_ROLE} if (file.value(SITE) or {}).get("bootstrapRoles") else set()
+    return {token for group in _groups(file) for token in group} - by_bootstrap
 
 
 def _groups(file: StackFile) -> Iterator[tuple[str, ...]]:

@@ -167,11 +167,18 @@ def permissions_granted(project: Project) -> Finding:
     missing = [each for each in needed if each not in granted]
     role_id = google_permissions.DEPLOYER_ROLE_ID
     bind = google_permissions.bind_role(f"projects/{project.name}/roles/{role_id}", project.name, caller())
-    add = google_permissions.add_to_role(role_id, project.name, missing)
-    fix = [
-        f"{bind}  # docs/start/bootstrap.md creates the role",
-        f"{add}  # if the deployer has the role already",
-    ]
+    plain = [each for each in missing if each in google_permissions.deployer()]
+    add = google_permissions.add_to_role(role_id, project.name, plain)
+    fix = []
+    if plain:
+        fix = [
+            f"{bind}  # docs/start/bootstrap.md creates the role",
+            f"{add}  # if the deployer has the role already",
+        ]
+    if any(each in missing for each in google_permissions.of_type(google_permissions.CUSTOM_ROLE)):
+        fix.append(f"# {google_permissions.USE_BOOTSTRAP_ROLES}")
+    if any(each in missing for each in google_permissions.of_type(google_permissions.PROJECT_MEMBER)):
+        fix.append("pulumi --cwd bootstrap up  # grants deployers the role gpu_ci_deploy_grants")
     return problems_or_pass(missing, f"all {len(needed)} are granted on the project", missing, "missing: ", fix)
 
 

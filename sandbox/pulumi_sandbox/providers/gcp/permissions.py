@@ -4,7 +4,8 @@ By default, the sandbox's user owns every project. The variable PULUMI_SANDBOX_G
 instead, as impersonation would. That account, and every other account that calls the Compute Engine API, has the roles
 that stacks granted to it on the project, if their conditions hold (conditions.py):
 
-- a custom role of the project, with its permissions in the emulated cloud state
+- a custom role of the project, with its permissions in the emulated cloud state; all permissions if no stack created
+  the role
 - roles/owner, with all permissions
 
 For grants on a key of Cloud KMS, a custom role on this key counts too, and roles/iam.serviceAccountUser on a service
@@ -143,11 +144,12 @@ class Caller:
         return cls(world, os.environ.get(VARIABLE, "").strip())
 
     def operation(
-        self, token: str, operation: str, project: str, path: str, key: str = ""
+        self, token: str, operation: str, project: str, path: str, key: str = "", role: str = ""
     ) -> Iterator[PermissionDeniedError]:
         """Yield the error of an operation on a resource whose permission the account lacks.
 
-        `key` is the key of Cloud KMS whose policy the operation reads or changes.
+        `key` is the key of Cloud KMS whose policy the operation reads or changes, and `role` the role that the
+        operation grants or revokes.
         """
         needed = google_permissions.RESOURCES.get(token, {}).get(operation, ())
         on_key = {
@@ -157,7 +159,8 @@ class Caller:
             for one in rows(row.inputs.get("permissions"))
         }
         hint = f"add {key} to signingKeys of bootstrap/ (docs/start/bootstrap.md), and deploy it" if key else ""
-        yield from self._denied([each for each in needed if each not in on_key], project, path, hint)
+        asked = Asked(path, roles=(role,) if role else ())
+        yield from self._denied([each for each in needed if each not in on_key], project, asked, hint)
 
     def knows(self, token: str) -> bool:
         """Return False for a type of which no permissions are known, so that every operation is permitted."""
@@ -166,7 +169,7 @@ class Caller:
     def lookup(self, token: str, project: str, path: str) -> Iterator[PermissionDeniedError]:
         """Yield the error of a function whose permission the account lacks."""
         needed = google_permissions.LOOKUPS.get(token, ())
-        yield from self._denied(needed, project, path)
+        yield from self._denied(needed, project, Asked(path))
 
     def call(self, account: str | None, verb: str, project: str, rest: str) -> Iterator[PermissionDeniedError]:
         """Yield the error of a call of the Compute Engine API by an account."""
@@ -180,7 +183,7 @@ class Caller:
             caller = replace(self, email=account)
             for permission, path in needed:
                 if permission != _ACT_AS or not caller.may_use(path):
-                    yield from caller._denied([permission], project, path)
+                    yield from caller._denied([permission], project, Asked(path))
 
     def may_use(self, path: str) -> bool:
         """Return True if the account has a grant on the service account with this path."""
@@ -197,21 +200,21 @@ class Caller:
         return [one for one in permissions if granted is None or one in granted]
 
     def _denied(
-        self, needed: Sequence[str], project: str, path: str, hint: str = ""
+        self, needed: Sequence[str], project: str, asked: Asked, hint: str = ""
     ) -> Iterator[PermissionDeniedError]:
         if not self.email or not needed:
             return
-        granted = self._granted(project, Asked(path))
+        granted = self._granted(project, asked)
         if granted is None:
             return
         for permission in needed:
             if permission not in granted:
-                yield PermissionDeniedError(permission, path, hint or self._hint(permission, project))
+                yield PermissionDeniedError(permission, asked.name, hint or self._hint(permission, project))
 
     def _granted(self, project: str, asked: Asked) -> set[str] | None:
         """Return the permissions of the account for a request in a project; None for all."""
         grants = [row for row in self._grants(project) if _holds(row, asked)]
-        if any(row.inputs.get("role") == _OWNER for row in grants):
+        if any(self._has_all(str(row.inputs.get("role"))) for row in grants):
             return None
         return {one for row in grants for one in self._permissions(row)}
 
@@ -223,6 +226,9 @@ class Caller:
             for row in self.world.find(types.PROJECT_MEMBER)
             if row.inputs.get("member") == member and row.inputs.get("project") == project
         ]
+
+    def _has_all(self, role: str) -> bool:
+        return role == _OWNER or (role.startswith("projects/") and self.world.get(types.CUSTOM_ROLE, role) is None)
 
     def _permissions(self, grant: Record) -> list[str]:
         role = self.world.get(types.CUSTOM_ROLE, str(grant.inputs.get("role")))
@@ -243,7 +249,9 @@ class Caller:
                 condition = table(grant.inputs.get("condition")).get("expression")
                 role = grant.inputs["role"]
                 return f"{role} has the permission, but the condition of its grant does not hold: {condition}"
-        for grant in self._grants(project):
+        if permission in google_permissions.of_type(types.CUSTOM_ROLE):
+            return f"{google_permissions.USE_BOOTSTRAP_ROLES} (docs/start/bootstrap.md)"
+        for grant in sorted(self._grants(project), key=lambda row: bool(row.inputs.get("condition"))):
             role = str(grant.inputs.get("role"))
             command = google_permissions.add_to_role(last(role), project, [permission])
             return f"{role}, the role of {self.email}, lacks the permission; to add it: {command}"

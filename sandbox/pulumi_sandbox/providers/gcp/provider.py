@@ -168,7 +168,8 @@ class Gcp(Cloud):
         path = path or (outputs.identity(res.token, res.inputs, site) if named else res.name)
         doing = {"create": "creating", "update": "updating", "delete": "deleting"}[operation]
         key = str(res.inputs.get("cryptoKeyId") or "")
-        for error in self.caller.operation(res.token, operation, site.place(res.inputs)[0], path, key):
+        role = str(res.inputs.get("role") or "")
+        for error in self.caller.operation(res.token, operation, site.place(res.inputs)[0], path, key, role):
             yield f"Error {doing} {kind}: {error.with_hint()}"
 
     def site(self, res: Resource) -> Site:

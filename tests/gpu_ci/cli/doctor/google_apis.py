@@ -18,6 +18,8 @@ import httplib2  # type: ignore[import-untyped]
 from gpu_common import google_permissions
 from pulumi_sandbox.providers.gcp.discovery import document
 
+from tests.bootstrap.stacks import WIDE
+
 Json = dict[str, Any]
 NAT = {"name": "nat", "natIpAllocateOption": "AUTO_ONLY"}
 SECRETS = {"key": "ENABLED", "runner-key": "ENABLED", "manager-key": "ENABLED"}
@@ -42,7 +44,7 @@ class Google:
     """A project in which everything is ready, until a test changes it."""
 
     apis: set[str] = field(default_factory=lambda: {*APIS})
-    permissions: set[str] = field(default_factory=lambda: set(google_permissions.deployer()))
+    permissions: set[str] = field(default_factory=lambda: set(WIDE))
     policies: dict[str, list[Json]] = field(default_factory=dict)
     machine_types: set[str] = field(default_factory=lambda: {f"us-central1-{zone}/g2-standard-8" for zone in "ab"})
     quotas: dict[str, float] = field(

@@ -18,7 +18,7 @@ from gpu_ci.gcp.container_image_pipeline import ContainerImagePipeline
 from gpu_common import google_permissions
 
 from bootstrap import google as bootstrap
-from tests.bootstrap.stacks import staging_with
+from tests.bootstrap.stacks import WIDE, staging_with
 from tests.conftest import ROOT
 from tests.engine import gke as gke_stack
 from tests.gpu_ci.cli.doctor.conftest import BUCKET, KEYS, KMS, PLANTED, STACK, Environment, fixes, statuses
@@ -94,12 +94,15 @@ BROKEN: list[tuple[str, Break, str, str, list[str]]] = [
     ("the quota project is another one", change("environment", quota_project="acme-ci-prod"), "google/quota project",
      "unknown", ["gcloud auth application-default set-quota-project acme-ci"]),
     ("a permission is missing",
-     change("cloud", permissions=set(google_permissions.deployer()) - {"compute.instances.create"}),
+     change("cloud", permissions=set(WIDE) - {"compute.instances.create"}),
      "google/permissions", "fail",
      [('gcloud projects add-iam-policy-binding acme-ci --member "user:$(gcloud config get-value account)" --role '
       "projects/acme-ci/roles/gpu_ci_deploy --condition None  # docs/start/bootstrap.md creates the role"),
       ("gcloud iam roles update gpu_ci_deploy --project acme-ci --add-permissions compute.instances.create"
       "  # if the deployer has the role already")]),
+    ("the deployer grants no roles",
+     change("cloud", permissions=set(WIDE) - {"resourcemanager.projects.setIamPolicy"}), "google/permissions", "fail",
+     ["pulumi --cwd bootstrap up  # grants deployers the role gpu_ci_deploy_grants"]),
     ("the service agent has no role", change("cloud", agent_roles=()), "google/service agent", "unknown",
      [f"gcloud projects add-iam-policy-binding acme-ci --member serviceAccount:1@cloudservices.gserviceaccount.com "
       f"--role {role} --condition None" for role in (google.AGENT_MACHINES, google.AGENT_ACCOUNTS)]),
@@ -201,6 +204,19 @@ def test_what_is_broken_fails_its_own_step_alone_and_names_the_fix(
     script = "\n".join(fixes(answer, step))
     parsed = subprocess.run(["bash", "-n"], input=script, text=True, capture_output=True, check=False)
     assert (parsed.returncode, parsed.stderr) == (0, ""), script
+
+
+@pytest.mark.parametrize("by_bootstrap", [False, True])
+def test_a_deployer_that_creates_no_roles_needs_those_of_bootstrap(
+    environment: Environment, by_bootstrap: bool
+) -> None:
+    manager = {"region": "us-central1", "image": MANAGED["gpu-ci:manager"]["image"]}
+    environment.replace("  gpu-ci:pools:", f"  gpu-ci:manager: {json.dumps(manager)}\n  gpu-ci:pools:")
+    environment.cloud.permissions = {each for each in WIDE if not each.startswith("iam.roles.")}
+    if by_bootstrap:
+        environment.replace("gpu-ci:site:\n", "gpu-ci:site:\n    bootstrapRoles: true\n")
+    found = fixes(environment.doctor("--json"), "google/permissions")
+    assert found == ([] if by_bootstrap else [f"# {google_permissions.USE_BOOTSTRAP_ROLES}"])
 
 
 def test_the_text_has_a_table_then_got_expected_and_fix_of_each_failure(environment: Environment) -> None:
@@ -406,6 +422,7 @@ MANAGED = {
         WITH_IMAGES,
         WITH_OPTIONS,
         MANAGED,
+        {**MANAGED, "gpu-ci:site": {**MANAGED["gpu-ci:site"], "bootstrapRoles": True}},
     ],
     ids=[
         "staging",
@@ -416,6 +433,7 @@ MANAGED = {
         "image pipeline",
         "signed and scheduled images",
         "manager on Cloud Run",
+        "roles of bootstrap",
     ],
 )
 def test_the_permissions_are_those_of_the_types_that_the_program_creates(
@@ -427,7 +445,7 @@ def test_the_permissions_are_those_of_the_types_that_the_program_creates(
     assert deployer.types(read(file)) == created
     in_project = created - google_permissions.GRANTED_ON_KEYS
     needed = {permission for token in in_project for permission in google_permissions.of_type(token)}
-    assert needed <= set(deployer.permissions(read(file))) <= set(google_permissions.deployer())
+    assert needed <= set(deployer.permissions(read(file))) <= set(WIDE)
 
 
 @pytest.mark.parametrize(

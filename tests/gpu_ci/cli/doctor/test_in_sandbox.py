@@ -9,12 +9,12 @@ import sys
 from pathlib import Path
 
 import pytest
-from gpu_common import google_permissions
 from pulumi_sandbox.cli.serve import serving
 from pulumi_sandbox.providers.gcp import types
 from pulumi_sandbox.workspace import Workspace
 from pulumi_sandbox.world.store import Record, World
 
+from tests.bootstrap.stacks import WIDE
 from tests.gpu_ci.cli.conftest import Answer, Ask
 
 pytestmark = pytest.mark.slow
@@ -144,7 +144,7 @@ def test_a_deployer_that_lacks_one_permission_fails_that_step_alone(
 ) -> None:
     reads = ["resourcemanager.projects.get", "resourcemanager.projects.getIamPolicy", "serviceusage.services.get",
              "orgpolicy.policy.get", "storage.buckets.get"]  # fmt: skip
-    permissions = sorted({*google_permissions.deployer(), *reads} - {"compute.networks.create"})
+    permissions = sorted({*WIDE, *reads} - {"compute.networks.create"})
     workspace = Workspace.find()
     workspace.prepare()
     world = World(workspace.world)

@@ -13,6 +13,7 @@ from pulumi_sandbox.providers.machines.metadata import operator, token_of
 from pulumi_sandbox.providers.resource import Refused, Resource
 from pulumi_sandbox.providers.values import Decoded
 
+from tests.bootstrap.stacks import WIDE
 from tests.sandbox.providers.gcp.api import Api
 from tests.sandbox.providers.gcp.conftest import PROJECT, Google
 from tests.sandbox.providers.gcp.test_outputs import ONE, made
@@ -21,7 +22,7 @@ EMAIL = f"deployer@{PROJECT}.iam.gserviceaccount.com"
 MEMBER = f"serviceAccount:{EMAIL}"
 ROLE = f"projects/{PROJECT}/roles/deployer"
 NOTHING = Decoded({})
-FULL = google_permissions.deployer()
+FULL = WIDE
 # The types of the table with rules of their own in the sandbox; the others are known by their shape.
 CHECKED = [token for token in RESOURCES if token in types.TARGETS]
 SHAPED = {
@@ -156,6 +157,13 @@ def test_an_account_of_another_project_or_without_a_role_may_nothing(google: Goo
         google.make(types.NETWORK, "it", {"project": "other-project"})
 
 
+def test_a_grant_by_a_role_that_no_stack_created_permits_all(google: Google) -> None:
+    grant(google, [])
+    google.world.delete(types.CUSTOM_ROLE, ROLE)
+    impersonate(google)
+    attempt(google, types.NETWORK)
+
+
 CONDITIONS = {
     "request.time < timestamp('2026-01-01T00:00:00Z')": False,
     'resource.name.startsWith("projects/ci-project/global/networks/it-")': True,
@@ -179,6 +187,34 @@ def test_a_grant_permits_what_its_condition_says_and_nothing_if_it_is_not_known(
         return
     with pytest.raises(Refused, match="has the permission, but the condition of its grant does not hold"):
         attempt(google, types.NETWORK)
+
+
+LIMITS = {
+    str(["roles/logging.logWriter", "roles/pubsub.publisher"]): True,
+    str(["roles/pubsub.publisher"]): False,
+    # A list has at most 10 roles.
+    str(["roles/logging.logWriter"] * 11): False,
+}
+
+
+@pytest.mark.parametrize(("listed", "permits"), LIMITS.items(), ids=range(len(LIMITS)))
+def test_a_condition_limits_the_roles_that_an_account_grants_and_revokes(
+    google: Google, listed: str, permits: bool
+) -> None:
+    grant(google, FULL)
+    [row] = google.world.find(types.PROJECT_MEMBER)
+    expression = f"api.getAttribute('iam.googleapis.com/modifiedGrantsByRole', []).hasOnly({listed})"
+    inputs = {**row.inputs, "condition": {"title": "t", "expression": expression}}
+    writer = {"project": PROJECT, "role": "roles/logging.logWriter", "member": MEMBER}
+    old = google.make(types.PROJECT_MEMBER, "old", writer)
+    google.world.update(row.type, row.id, inputs=inputs, outputs=row.outputs)
+    impersonate(google)
+    for act in (lambda: google.delete(old), lambda: google.make(types.PROJECT_MEMBER, "new", writer)):
+        if permits:
+            act()
+            continue
+        with pytest.raises(Refused, match=r"(?s)IamPolicy.*the condition of its grant does not hold"):
+            act()
 
 
 def test_a_type_without_known_permissions_is_permitted_and_says_so(google: Google) -> None:
