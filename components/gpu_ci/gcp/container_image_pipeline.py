@@ -31,6 +31,15 @@ _VERSIONS_OF_BUILD = 3
 # cosign reads the key and its version before it signs (sigstore/sigstore v1.10.8: pkg/signature/kms/gcp/client.go).
 # signerVerifier does not contain these permissions.
 _KEY_ROLES = {"key-signer": "roles/cloudkms.signerVerifier", "key-viewer": "roles/cloudkms.viewer"}
+# What `sign-and-create --validate` calls: attestors.get, attestors.validateAttestationOccurrence and occurrences.create
+# (docs.cloud.google.com/binary-authorization/docs/audit-logging; sign_and_create.py of the Google Cloud SDK). The
+# predefined role for occurrences may also delete the attestations of other images.
+_ATTESTS = (
+    "binaryauthorization.attestors.get",
+    "binaryauthorization.attestors.verifyImageAttested",
+    "containeranalysis.notes.attachOccurrence",
+    "containeranalysis.occurrences.create",
+)
 # A regular expression that matches one branch. Only dots are escaped, as other characters of a branch need no escape.
 _ONE_BRANCH = re.compile(r"\^((?:[\w/-]|\\\.)+)\$")
 _DIGESTS = ["sha256:4bcfbc3e1b210f36ac1a8c4f5ec9c1bb1b5a9e4b1a6f2a9d3c0e7f8a6b5c4d3e"]
@@ -192,7 +201,8 @@ class ContainerImagePipeline(ImagePipeline):
     Creates: an Artifact Registry repository with cleanup policies, a Cloud Build trigger, and the service account of
     its builds. The account may write logs, and write to this repository only. A build pushes the image with an SBOM
     and provenance, runs the check in it, and then adds the tag of a candidate. With `sign`, the build also signs the
-    image, and the account may use and view this key only. With `schedule`, a Cloud Scheduler job publishes a message
+    image, and the account may use and view this key only; with `sign.attestor`, it makes an attestation, and a custom
+    role lets the account make attestations in the project. With `schedule`, a Cloud Scheduler job publishes a message
     to a Pub/Sub topic, which starts the builds of a second trigger.
     Costs: nothing while no build runs. Builds are billed by the minute, and images by the GiB stored. Cloud KMS bills
     each signature. Cloud Scheduler costs for each job above three.
@@ -358,6 +368,16 @@ class ContainerImagePipeline(ImagePipeline):
                 )
                 for right, role in _KEY_ROLES.items()
             )
+        if args.sign and args.sign.attestor:
+            role = identities.custom_role(
+                f"{self._name}-attest-role",
+                f"gpu-ci-{self._name}-attest",
+                f"image pipeline {self._name}: attestations",
+                _ATTESTS,
+                args.project,
+                self.child(),
+            )
+            grants.append(identities.in_project(f"{self._name}-attest", role, account, args.project, self.child()))
         return account, grants
 
 

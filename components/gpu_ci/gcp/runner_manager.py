@@ -61,6 +61,10 @@ class ManagerChoices(Args):
         description="whether to create log-based metrics in Cloud Monitoring from the manager's measurements, which "
         "cost by volume; the manager's log contains the measurements in any case",
     )
+    binary_authorization: StrictBool = Field(
+        default=False,
+        description="whether Cloud Run checks the image by the project's policy of Binary Authorization",
+    )
 
     @field_validator("image")
     @classmethod
@@ -276,6 +280,7 @@ class RunnerManager(Component):
             # resource.
             launch_stage="BETA",
             deletion_protection=False,
+            binary_authorization={"use_default": True} if args.binary_authorization else None,
             scaling={"manual_instance_count": args.instances},
             template={
                 "service_account": self._account.email,

@@ -99,7 +99,8 @@ def test_the_image_has_an_sbom_provenance_and_a_tag_of_the_build_and_is_checked_
 
 def test_the_trigger_and_its_steps_have_the_form_of_the_discovery_document() -> None:
     changed = build(
-        build={**pipeline()["build"], "target": "runtime", "buildArgs": {"CUDA": "cu130"}}, sign=sign()["sign"]
+        build={**pipeline()["build"], "target": "runtime", "buildArgs": {"CUDA": "cu130"}},
+        sign=sign(attestor=ATTESTOR)["sign"],
     )
     compare(api_form(types.TRIGGER, changed.one(":Trigger").inputs), "cloudbuild", "BuildTrigger")
 
@@ -112,6 +113,31 @@ def test_the_signature_is_made_after_the_check_and_before_the_image_is_a_candida
     assert steps[3]["envs"] == [*steps[2]["envs"], "COSIGN=example.com/cosign:v3", f"KEY={KEY_VERSION}"]
     plain = build().one(":Trigger").inputs["build"]["steps"]
     assert [steps[0], steps[1], steps[2], steps[4]] == plain
+
+
+ATTESTOR = "projects/example-ci/attestors/images"
+
+
+def test_the_attestation_is_made_by_the_key_that_signs_before_the_image_is_a_candidate() -> None:
+    deployment, member = build(**sign(attestor=ATTESTOR)), "serviceAccount:one@p.iam.gserviceaccount.com"
+    steps = deployment.one(":Trigger").inputs["build"]["steps"]
+    assert [step.get("id") for step in steps] == [None, None, "check", "sign", "attest", "candidate"]
+    assert (steps[4]["name"], steps[4]["script"]) == (versions.GCLOUD_BUILDER, image_steps.attest_script())
+    assert steps[4]["envs"] == [
+        *steps[2]["envs"], f"KEY={KEY_VERSION}", f"ATTESTOR={ATTESTOR}", "PROJECT=$PROJECT_ID"
+    ]  # fmt: skip
+    signed = build(**sign()).one(":Trigger").inputs["build"]["steps"]
+    assert [*steps[:4], steps[5]] == signed
+    # What sign-and-create --validate needs, and not the change of other attestations.
+    role = deployment.one(":IAMCustomRole").inputs
+    assert role["permissions"] == [
+        "binaryauthorization.attestors.get", "binaryauthorization.attestors.verifyImageAttested",
+        "containeranalysis.notes.attachOccurrence", "containeranalysis.occurrences.create",
+    ]  # fmt: skip
+    assert role["roleId"] == "gpu_ci_runner_attest_stack"
+    [grant] = [row for row in deployment.of(":IAMMember") if row.name == "runner-attest"]
+    assert (grant.inputs["member"], grant.inputs["project"]) == (member, PROJECT)
+    assert "runner-attest" in {urn.rpartition("::")[2] for urn in deployment.one(":Trigger").request.dependencies}
 
 
 def test_builds_may_use_and_view_the_key_that_signs_and_no_other() -> None:
@@ -153,16 +179,17 @@ def test_a_scheduled_build_reads_a_repository_of_the_second_generation_and_waits
 
 
 def run(tmp_path: Path, script: str, metadata: str | None, code: int = 0) -> tuple[int, list[str], str]:
-    """Run a step's script with a fake docker. Return the exit code, the arguments of docker, and the errors."""
+    """Run a step's script with a fake docker and gcloud. Return the exit code, their arguments, and the errors."""
     file, called = tmp_path / "image.json", tmp_path / "called"
     if metadata is not None:
         file.write_text(metadata)
-    docker = tmp_path / "docker"
-    docker.write_text(f'#!/bin/sh\nfor each; do echo "$each" >> {called}; done\nexit {code}\n')
-    docker.chmod(0o755)
+    for program in (tmp_path / "docker", tmp_path / "gcloud"):
+        program.write_text(f'#!/bin/sh\nfor each; do echo "$each" >> {called}; done\nexit {code}\n')
+        program.chmod(0o755)
     environment = {
         "PATH": f"{tmp_path}:{os.environ['PATH']}", "IMAGE": "r/gpu", "METADATA": str(file),
         "COMMIT_SHA": "c" * 40, "BUILD_ID": "b1", "COSIGN": "r/cosign:v3", "KEY": KEY_VERSION,
+        "ATTESTOR": ATTESTOR, "PROJECT": PROJECT,
     }  # fmt: skip
     assert script.startswith("#!/bin/sh\n")
     done = subprocess.run(["sh", "-c", script], env=environment, capture_output=True, text=True, check=False)
@@ -198,11 +225,27 @@ def test_cosign_signs_the_same_digest_with_the_key_and_without_the_public_log(tm
     )  # fmt: skip
 
 
+def test_the_attestation_is_of_the_same_digest_and_fails_if_the_attestor_does_not_know_the_key(tmp_path: Path) -> None:
+    assert run(tmp_path, image_steps.attest_script(), METADATA.replace("DIGEST", DIGEST)) == (
+        0,
+        ["beta", "container", "binauthz", "attestations", "sign-and-create", "--quiet", "--validate",
+         "--project", PROJECT, "--attestor", ATTESTOR, "--keyversion", KEY_VERSION,
+         "--artifact-url", f"r/gpu@{DIGEST}"],
+        "",
+    )  # fmt: skip
+
+
+SCRIPTS = [
+    image_steps.check_script(["true"]),
+    image_steps.sign_script(),
+    image_steps.attest_script(),
+    image_steps.candidate_script(),
+]
+
+
 @pytest.mark.parametrize("metadata", [None, "{}", METADATA.replace("DIGEST", "sha256:abc")])
-@pytest.mark.parametrize(
-    "script", [image_steps.check_script(["true"]), image_steps.sign_script(), image_steps.candidate_script()]
-)
-def test_without_a_digest_a_step_fails_and_calls_no_docker(tmp_path: Path, script: str, metadata: str | None) -> None:
+@pytest.mark.parametrize("script", SCRIPTS)
+def test_without_a_digest_a_step_fails_and_calls_no_program(tmp_path: Path, script: str, metadata: str | None) -> None:
     code, called, errors = run(tmp_path, script, metadata)
     assert (code, called) == (1 if metadata else code or 1, [])
     assert errors

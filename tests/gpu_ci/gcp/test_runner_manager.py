@@ -57,6 +57,15 @@ def test_another_configuration_is_another_revision() -> None:
     assert annotations('{"a": 1}') == annotations('{"a": 1}') != annotations('{"a": 2}')
 
 
+def test_cloud_run_checks_the_image_by_the_policy_of_the_project_if_it_is_told_to() -> None:
+    assert "binaryAuthorization" not in deployed().one("cloudrunv2/workerPool:WorkerPool").inputs
+    choices = {**RunnerManager.EXAMPLE, "binaryAuthorization": True}
+    wiring = {"project": "p-123456", "app_key": "projects/p/secrets/key", "machine_accounts": ACCOUNTS}
+    args = RunnerManagerArgs(**choices, **wiring, configuration="{}")
+    made = deploy(lambda: RunnerManager("manager", args), computed=COMPUTED)
+    assert made.one("cloudrunv2/workerPool:WorkerPool").inputs["binaryAuthorization"] == {"useDefault": True}
+
+
 ACCOUNTS = {"l4": "gpu-l4@example-ci.iam.gserviceaccount.com", "t4": "gpu-t4@example-ci.iam.gserviceaccount.com"}
 
 

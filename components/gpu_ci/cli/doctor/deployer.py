@@ -118,6 +118,11 @@ def has_own_node_pools(file: StackFile) -> bool:
     return any(clusters[name].get("project", file.project) == file.project for name in names)
 
 
+def attests(file: StackFile) -> bool:
+    """Return True if an image pipeline makes attestations for Binary Authorization."""
+    return any((pipeline.choices.get("sign") or {}).get("attestor") for pipeline in file.pipelines)
+
+
 def types(file: StackFile) -> set[str]:
     """Return the types of the Google Cloud resources that the program creates in the stack's project."""
     by_bootstrap = {google_permissions.CUSTOM_ROLE} if (file.value(SITE) or {}).get("bootstrapRoles") else set()
@@ -150,6 +155,8 @@ def _groups(file: StackFile) -> Iterator[tuple[str, ...]]:
         yield IMAGE_PIPELINES.get(pipeline.kind, ())
         options = CONTAINER_OPTIONS if pipeline.kind == "container" else {}
         yield from (types for option, types in options.items() if pipeline.choices.get(option))
+    if attests(file):
+        yield ("gcp:projects/iAMCustomRole:IAMCustomRole",)
     if any(args.triggers for args in builds):
         yield TRIGGERS
     if (manager := file.value(MANAGER)) is not None and github.get("managerApp"):

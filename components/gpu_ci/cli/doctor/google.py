@@ -29,7 +29,7 @@ from gpu_ci.gcp.machine.software import is_signed
 from gpu_ci.gcp.runner_pool import RunnerPoolArgs
 from gpu_ci.secret_manager import aws_secret
 from gpu_ci.stack import quotas
-from gpu_ci.stack.site import app_entries
+from gpu_ci.stack.site import MANAGER, app_entries
 
 # The steps that concern a stack without machines.
 _EVERY_PROJECT = ("project", "quota project", "apis", "permissions", "secrets")
@@ -46,6 +46,7 @@ CONSTRAINTS = {
     "compute.disableSerialPortLogging": "steps and serial output of a VM are then not in Cloud Logging",
     "iam.disableServiceAccountCreation": "a pool makes an account for its VMs",
 }
+_BINARY_AUTHORIZATION = "binaryauthorization.googleapis.com"
 # This policy matters only for pools whose image may have an unsigned driver.
 SHIELDED = "compute.requireShieldedVm"
 
@@ -108,6 +109,10 @@ def _apis(file: StackFile) -> Iterator[str]:
         yield "logging.googleapis.com"  # machines and builds write their logs
     if any(isinstance(args, RunnerPoolArgs) for _, args in file.pools):
         yield "orgpolicy.googleapis.com"
+    if deployer.attests(file):
+        yield from (_BINARY_AUTHORIZATION, "containeranalysis.googleapis.com")
+    if (file.value(MANAGER) or {}).get("binaryAuthorization"):
+        yield _BINARY_AUTHORIZATION
     if deployer.has_own_node_pools(file):
         yield "compute.googleapis.com"
     if any(isinstance(args, GkeGpuNodePoolArgs) and args.image_streaming for _, args in file.pools):

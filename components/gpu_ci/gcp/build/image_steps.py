@@ -1,10 +1,10 @@
-"""The build steps of an image pipeline: build, check on the CPU, signature, and the tag of a candidate."""
+"""The build steps of an image pipeline: build, check on the CPU, signature, attestation, and the tag of a candidate."""
 
 from __future__ import annotations
 
 import re
 import shlex
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Annotated
 
 import pulumi
@@ -62,6 +62,14 @@ class ImageSigning(Args):
         pattern=r"^[a-z0-9][a-z0-9.-]*(:[0-9]+)?(/[a-z0-9._-]+)+(:[\w.-]+)?(@sha256:[0-9a-f]{64})?$",
         description="the container image of cosign 3 that signs, with its tag or digest",
     )
+    attestor: str | None = Field(
+        default=None,
+        pattern=r"^projects/[^/]+/attestors/[A-Za-z0-9_-]+$",
+        description="the attestor of Binary Authorization that has the public key of this version, as "
+        "projects/<project>/attestors/<name>; each build also makes an attestation for it, which a policy can require; "
+        "by default none",
+        examples=["projects/acme-ci/attestors/images"],
+    )
 
     @property
     def key(self) -> str:
@@ -91,7 +99,7 @@ def image_steps(
         build: The image.
         check: The command that checks the image, and its arguments.
         registry: The address of the pipeline's registry.
-        sign: The key of the signature. Without it, the image is not signed.
+        sign: The key of the signature, and the attestor. Without it, the image is not signed.
         reads_cache: False to run every command of the Dockerfile again, so that it installs newer packages.
     """
     image = pulumi.Output.concat(registry, f"/{build.image}")
@@ -99,7 +107,7 @@ def image_steps(
         builder(),
         _build(build, registry, image, reads_cache),
         _script("check", image, check_script(check)),
-        *([_script("sign", image, sign_script(), sign)] if sign else []),
+        *(_signatures(image, sign) if sign else ()),
         _script("candidate", image, candidate_script()),
     ]
 
@@ -127,6 +135,17 @@ def sign_script() -> str:
     return f"{_head()}{DIGEST}exec {run}\n"
 
 
+def attest_script() -> str:
+    """Return the script that makes an attestation of the checked digest for Binary Authorization.
+
+    Only the track beta has the command. With --validate it fails if the attestor does not accept the key. Without it,
+    gcloud only warns (lib/surface/container/binauthz/attestations/sign_and_create.py of the Google Cloud SDK).
+    """
+    command = "gcloud beta container binauthz attestations sign-and-create --quiet --validate"
+    options = '--project "$PROJECT" --attestor "$ATTESTOR" --keyversion "$KEY" --artifact-url "$IMAGE@$digest"'
+    return f"{_head()}{DIGEST}exec {command} {options}\n"
+
+
 def candidate_script() -> str:
     """Return the script that adds the tag of a candidate to the checked digest."""
     tag = image_names.tag(image_names.CANDIDATE, "$COMMIT_SHA", "$BUILD_ID")
@@ -146,17 +165,27 @@ def _build(build: ImageBuild, registry: pulumi.Input[str], image: pulumi.Output[
     return docker_command(args)
 
 
-def _script(step: str, image: pulumi.Output[str], script: str, sign: ImageSigning | None = None) -> Step:
+def _signatures(image: pulumi.Output[str], sign: ImageSigning) -> Iterator[Step]:
+    key = f"KEY={sign.kms_key_version}"
+    yield _script("sign", image, sign_script(), f"COSIGN={sign.cosign_image}", key)
+    if sign.attestor:
+        values = (key, f"ATTESTOR={sign.attestor}", "PROJECT=$PROJECT_ID")
+        yield _script("attest", image, attest_script(), *values, program=versions.GCLOUD_BUILDER)
+
+
+def _script(
+    step: str, image: pulumi.Output[str], script: str, *values: str, program: str = versions.DOCKER_IMAGE
+) -> Step:
     """Return a step that runs a script. Cloud Build replaces substitutions in `env`, but not in a script."""
     return gcp.cloudbuild.TriggerBuildStepArgs(
         id=step,
-        name=versions.DOCKER_IMAGE,
+        name=program,
         script=script,
         envs=[
             pulumi.Output.concat("IMAGE=", image),
             f"METADATA={METADATA}",
             "COMMIT_SHA=$COMMIT_SHA",
             "BUILD_ID=$BUILD_ID",
-            *([f"COSIGN={sign.cosign_image}", f"KEY={sign.kms_key_version}"] if sign else []),
+            *values,
         ],
     )

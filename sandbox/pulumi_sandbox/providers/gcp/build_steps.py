@@ -6,7 +6,7 @@
 | entrypoint `python`, `-m pip install` | none: the sandbox's own environment has the libraries |
 | entrypoint `python` | runs the sandbox's Python with these arguments |
 | entrypoint `docker` | the effect of the docker command on the registry |
-| `script` | runs the script with a fake docker, and then applies the docker commands that it called |
+| `script` | runs the script with a fake docker and gcloud, and then applies the docker commands that it called |
 
 A step finds the APIs of the sandbox in its environment, as the clients of `pulumi-sandbox serve` do. Paths of volumes
 and /workspace are folders of the build.
@@ -44,6 +44,9 @@ FAKE_DOCKER = """#!/bin/sh
 for each; do printf '%s\\n' "$each"; done >> "$SANDBOX_DOCKER_CALLS"
 echo >> "$SANDBOX_DOCKER_CALLS"
 if [ "$1" = run ]; then exit "$SANDBOX_DOCKER_RUN"; fi
+"""
+FAKE_GCLOUD = """#!/bin/sh
+echo "the sandbox does not run gcloud $*"
 """
 
 
@@ -165,7 +168,7 @@ class BuildSteps:
         folder.mkdir()
         file, docker, calls = folder / "script", folder / "bin" / "docker", folder / "calls"
         docker.parent.mkdir()
-        for path, text in ((file, script), (docker, FAKE_DOCKER)):
+        for path, text in ((file, script), (docker, FAKE_DOCKER), (docker.with_name("gcloud"), FAKE_GCLOUD)):
             path.write_text(text)
             path.chmod(0o755)
         fake = {"SANDBOX_DOCKER_CALLS": str(calls), "SANDBOX_DOCKER_RUN": str(self.docker.run_code(script))}

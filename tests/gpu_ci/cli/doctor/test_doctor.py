@@ -399,10 +399,11 @@ IMAGES_ON_GKE = gke_stack.config(with_eks=False)
 IMAGES_ON_GKE["gpu-ci:pools"]["l4"]["imageRepositories"] = ["projects/acme-ci/locations/us-central1/repositories/ci"]
 WITH_IMAGES = {**ONLY_BUILDS, "gpu-ci:images": {"runner": {"kind": "container", **ContainerImagePipeline.EXAMPLE}}}
 SIGNED = {"kmsKeyVersion": "projects/example-ci/locations/us-central1/keyRings/r/cryptoKeys/k/cryptoKeyVersions/1"}
+ATTESTED = {**SIGNED, "attestor": "projects/example-ci/attestors/images"}
 WITH_OPTIONS = {
     **ONLY_BUILDS,
     "gpu-ci:images": {
-        "runner": {"kind": "container", **ContainerImagePipeline.EXAMPLE, "sign": SIGNED, "schedule": "0 4 * * 1"}
+        "runner": {"kind": "container", **ContainerImagePipeline.EXAMPLE, "sign": ATTESTED, "schedule": "0 4 * * 1"}
     },
 }
 MANAGED = {
@@ -454,6 +455,10 @@ def test_the_permissions_are_those_of_the_types_that_the_program_creates(
         ({}, set()),
         ({"schedule": "0 4 * * 1"}, {"cloudscheduler.googleapis.com", "pubsub.googleapis.com"}),
         ({"sign": SIGNED}, {"cloudkms.googleapis.com"}),
+        (
+            {"sign": ATTESTED},
+            {f"{each}.googleapis.com" for each in ("binaryauthorization", "cloudkms", "containeranalysis")},
+        ),
     ],
 )
 def test_a_field_of_an_image_pipeline_adds_the_apis_that_it_needs(
@@ -465,6 +470,13 @@ def test_a_field_of_an_image_pipeline_adds_the_apis_that_it_needs(
     target = google.target(read(file), lambda: pytest.fail("asks nothing"))
     builds = ("artifactregistry", "cloudbuild", "cloudresourcemanager", "iam", "logging", "secretmanager")
     assert set(target.apis) == {f"{name}.googleapis.com" for name in builds} | apis
+
+
+def test_a_manager_whose_image_is_checked_needs_binary_authorization(tmp_path: Path) -> None:
+    config = {**MANAGED, "gpu-ci:manager": {**MANAGED["gpu-ci:manager"], "binaryAuthorization": True}}
+    file = tmp_path / "Pulumi.dev.yaml"
+    file.write_text(json.dumps({"config": config}))
+    assert "binaryauthorization.googleapis.com" in google.target(read(file), lambda: pytest.fail("asks nothing")).apis
 
 
 def test_the_apis_of_a_stack_are_among_those_that_bootstrap_enables(tmp_path: Path) -> None:

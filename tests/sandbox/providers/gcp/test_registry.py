@@ -81,7 +81,8 @@ def stored(cloud: ImageCloud) -> list[Image]:
 
 
 def test_a_signature_has_the_tag_that_cosign_gives_it_and_outlives_the_image(cloud: ImageCloud) -> None:
-    cloud.deploy(sign=SIGN, registry={"keepMostRecent": 1, "deleteAfterDays": 10})
+    sign = {**SIGN, "attestor": "projects/keys/attestors/images"}  # an attestation is no version
+    cloud.deploy(sign=sign, registry={"keepMostRecent": 1, "deleteAfterDays": 10})
     assert cloud.build()["status"] == "SUCCESS"
     index, image, attestation, signature = stored(cloud)
     assert [tag.split("-")[0] for tag in index.tags] == ["build", "candidate"]
