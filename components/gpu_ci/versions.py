@@ -77,13 +77,22 @@ ARC_CHARTS = "0.14.2"
 (actions/actions-runner-controller@9bb16ae: charts/gha-runner-scale-set-controller/Chart.yaml and
 charts/gha-runner-scale-set/Chart.yaml). A test checks that it equals the one in kubernetes/arc_definitions.json."""
 
+ARC_CHART_DIGESTS = {
+    "gha-runner-scale-set-controller": "sha256:3081ba15c41f0aa791058dedd2a7406fece24c9aeaa94956c268e5099427a452",
+    "gha-runner-scale-set": "sha256:579e3a1bdf4032b3c3de3e9b0880a4a6d3c1989a67c06010f680c1cc49524d11",
+}
+"""The digests of these charts in the registry. They were not compared with the registry here. Two public repositories
+have the same ones: f5-sales-demo/self-hosted-runner@086d7ddb, whose scripts/arc-deploy.sh compares them with the
+registry, and Tom-Mendy/homelab@1160c12b, in a report of its upgrade to this version."""
+
 DEVICE_PLUGIN_CHART = "0.20.0"
 """The version of the chart of NVIDIA's device plugin
-(NVIDIA/k8s-device-plugin@7774fe3: deployments/helm/nvidia-device-plugin/Chart.yaml)."""
+(NVIDIA/k8s-device-plugin@7774fe3: deployments/helm/nvidia-device-plugin/Chart.yaml). It has no digest: its registry is
+a web page with archives, and there Helm and its Pulumi resource compare no digest."""
 
 KUEUE_CHART = "0.19.2"
 """The version of Kueue's chart (kubernetes-sigs/kueue@8eab687, tag v0.19.2: charts/kueue/Chart.yaml, as it is in the Go
-module sigs.k8s.io/kueue v0.19.2)."""
+module sigs.k8s.io/kueue v0.19.2). It has no digest, because no source at hand has the one of this release."""
 
 KUEUE_IMAGE = "registry.k8s.io/kueue/kueue"
 """Kueue's image, whose tag is v and the version of the chart. The values of the chart in the source name a staging

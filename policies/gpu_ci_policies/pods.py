@@ -35,9 +35,9 @@ JOBS = {
 
 
 def chart(resource: Resource) -> str:
-    """Return the name of a chart without its registry; empty if the resource is not a chart."""
+    """Return the name of a chart without its registry and digest; empty if the resource is not a chart."""
     name = at(resource.props, "chart") if resource.type in CHARTS else None
-    return name.rpartition("/")[2] if isinstance(name, str) else ""
+    return name.partition("@")[0].rpartition("/")[2] if isinstance(name, str) else ""
 
 
 def spec_path(resource: Resource) -> tuple[str, ...]:

@@ -48,8 +48,9 @@ def helm(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def rendered(helm: Path, release: dict[str, Any]) -> list[dict[str, Any]]:
     """Return the objects of a release."""
-    chart = Path(CHARTS).absolute() / f"{release['chart'].rpartition('/')[2]}-{release['version']}.tgz"
-    hint = f"CHARTS: {chart} is missing; run: helm pull {release['chart']} --version {release['version']}"
+    address = release["chart"].partition("@")[0]
+    chart = Path(CHARTS).absolute() / f"{address.rpartition('/')[2]}-{release['version']}.tgz"
+    hint = f"CHARTS: {chart} is missing; run: helm pull {address} --version {release['version']}"
     assert chart.is_file(), hint
     asked = {name: release[name] for name in ("name", "namespace", "values")} | {"chart": str(chart)}
     ended = subprocess.run([helm], input=json.dumps(asked), capture_output=True, text=True, check=True)

@@ -43,7 +43,7 @@ def definitions() -> list[dict[str, Any]]:
     return list(_file()["definitions"])
 
 
-CHARTS = "oci://ghcr.io/actions/actions-runner-controller-charts"
+_CHARTS = "oci://ghcr.io/actions/actions-runner-controller-charts"
 
 
 class ArcControllerArgs(Args):
@@ -129,7 +129,7 @@ class ArcController(Component):
             f"{name}-release",
             name=name,
             namespace=namespace.metadata.name,
-            chart=f"{CHARTS}/gha-runner-scale-set-controller",
+            chart=pinned_chart("gha-runner-scale-set-controller"),
             version=versions.ARC_CHARTS,
             values=_values(name, args),
             skip_crds=True,
@@ -141,6 +141,17 @@ class ArcController(Component):
         self.service_account_name = release.id.apply(lambda _: name)
         self.version = pulumi.Output.from_input(versions.ARC_CHARTS)
         self.register()
+
+
+def pinned_chart(name: str) -> str:
+    """Return the address of a chart with its digest.
+
+    Helm refuses other content, and a version in the registry that has another digest (helm/helm v3.18.0 to v3.21.4:
+    pkg/registry/client.go, ValidateReference; tried with these versions and v3.20.2 against a registry). Pulumi's
+    resource passes the address and the version to it (pulumi/pulumi-kubernetes@94977969, with Helm v3.20.2:
+    provider/pkg/provider/helm_release.go, locateChart).
+    """
+    return f"{_CHARTS}/{name}@{versions.ARC_CHART_DIGESTS[name]}"
 
 
 def _values(name: str, args: ArcControllerArgs) -> dict[str, Any]:

@@ -15,7 +15,7 @@ import pulumi_kubernetes as kubernetes
 from .. import versions
 from ..args import Args
 from ..component import Component
-from .arc_controller import CHARTS
+from .arc_controller import pinned_chart
 from .scale_set import pod, rules
 from .scale_set.args import ControllerReference, GithubApp, RunnerScaleSetArgs
 
@@ -80,7 +80,7 @@ class RunnerScaleSet(Component):
             f"{name}-release",
             name=set_name,
             namespace=args.namespace,
-            chart=f"{CHARTS}/gha-runner-scale-set",
+            chart=pinned_chart("gha-runner-scale-set"),
             version=versions.ARC_CHARTS,
             # When Helm removes the release, it waits until the running jobs have ended, because the finalizers of the
             # set wait for them (EphemeralRunnerSetReconciler.cleanUpEphemeralRunners in

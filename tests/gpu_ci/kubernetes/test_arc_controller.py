@@ -35,7 +35,8 @@ def test_the_release_is_the_pinned_chart_in_a_namespace_of_its_own() -> None:
     assert {key: value for key, value in release.inputs.items() if key != "values"} == {
         "name": "arc",
         "namespace": "arc-systems",
-        "chart": "oci://ghcr.io/actions/actions-runner-controller-charts/gha-runner-scale-set-controller",
+        "chart": "oci://ghcr.io/actions/actions-runner-controller-charts/gha-runner-scale-set-controller"
+        "@sha256:3081ba15c41f0aa791058dedd2a7406fece24c9aeaa94956c268e5099427a452",
         "version": "0.14.2",
         "skipCrds": True,
         "compat": "true",

@@ -52,7 +52,8 @@ def test_the_release_is_the_pinned_chart_named_as_jobs_name_the_set() -> None:
     assert {key: value for key, value in release.inputs.items() if key != "values"} == {
         "name": "gpu",
         "namespace": "gpu-ci",
-        "chart": "oci://ghcr.io/actions/actions-runner-controller-charts/gha-runner-scale-set",
+        "chart": "oci://ghcr.io/actions/actions-runner-controller-charts/gha-runner-scale-set"
+        "@sha256:579e3a1bdf4032b3c3de3e9b0880a4a6d3c1989a67c06010f680c1cc49524d11",
         "version": "0.14.2",
         "timeout": 3600,
         "compat": "true",

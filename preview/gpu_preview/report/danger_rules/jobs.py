@@ -152,7 +152,9 @@ def job_resource_of(change: Change) -> JobResource | None:
     """Return the entry for the type or Helm chart of a resource; None if no jobs run on it."""
     state = change.before or change.after
     chart = state.inputs.get("chart") if state and change.type == _HELM else None
-    return CHARTS.get(chart.rpartition("/")[2]) if isinstance(chart, str) else BY_TYPE.get(change.type)
+    if not isinstance(chart, str):
+        return BY_TYPE.get(change.type)
+    return CHARTS.get(chart.partition("@")[0].rpartition("/")[2])
 
 
 def _updated(change: Change, job_resource: JobResource) -> Iterator[Finding]:

@@ -35,7 +35,7 @@ JOB = "kubernetes:batch/v1:Job"
         (NODES, {}, ("its nodes are drained and terminated one by one, and pods that have not ended after 15 minutes "
          "are deleted with their jobs")),
         ("aws:autoscaling/group:Group", {}, "its machines are terminated, and the jobs on them end without a result"),
-        (RELEASE, {"chart": "oci://ghcr.io/actions/actions-runner-controller-charts/gha-runner-scale-set"},
+        (RELEASE, {"chart": "oci://ghcr.io/actions/actions-runner-controller-charts/gha-runner-scale-set@sha256:0"},
          ("idle runners are deleted; busy runners finish their job if the controller and the secret stay; waiting "
           "jobs get no runner until another scale set exists")),
         (RELEASE, {"chart": "oci://registry.k8s.io/kueue/charts/kueue"},

@@ -46,10 +46,11 @@ def charts() -> dict[str, Chart]:
 def chart_of(inputs: Mapping[str, Any]) -> Chart | None:
     """Return the known chart with the last element of the given name.
 
-    The name may be `oci://ghcr.io/.../gha-runner-scale-set`, a folder, or a chart in a repository.
+    The name may be `oci://ghcr.io/.../gha-runner-scale-set`, with or without a digest, a folder, or a chart in a
+    repository.
     """
-    chart_name = inputs.get("chart")
-    return charts().get(chart_name.rstrip("/").rsplit("/", 1)[-1]) if isinstance(chart_name, str) else None
+    name = inputs.get("chart")
+    return charts().get(name.partition("@")[0].rstrip("/").rpartition("/")[2]) if isinstance(name, str) else None
 
 
 def version(chart: Chart, inputs: Mapping[str, Any]) -> str:

@@ -21,7 +21,7 @@ def release(chart: str, values: dict[str, Any], **more: Any) -> dict[str, Any]:
 
 def scale_set(**values: Any) -> dict[str, Any]:
     given = {"githubConfigUrl": "https://github.com/example-org", "githubConfigSecret": "github-app", **values}
-    return {**release(SCALE_SET, given), "chart": f"{ARC}/{SCALE_SET}", "name": "gpu-t4"}
+    return {**release(SCALE_SET, given), "chart": f"{ARC}/{SCALE_SET}@sha256:0", "name": "gpu-t4"}
 
 
 def problems_of(cluster: Cluster, inputs: dict[str, Any]) -> list[str]:
