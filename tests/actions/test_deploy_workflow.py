@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import re
@@ -13,6 +14,7 @@ from typing import Any
 
 import pytest
 import yaml
+from pulumi_sandbox.engine import download
 
 from tests.conftest import ROOT, lay_out
 from tests.preview.repository import commit, git
@@ -26,7 +28,12 @@ INPUTS = WORKFLOW[True]["workflow_call"]["inputs"]  # YAML 1.1 reads `on` as a b
 ]
 
 
-SKIPPED = ("Check out a commit of the default branch's history", "Install the program's packages", "Report drift")
+SKIPPED = (
+    "Check out a commit of the default branch's history",
+    "Install the program's packages",
+    "Install the Pulumi CLI",
+    "Report drift",
+)
 
 
 def steps(job: str) -> list[dict[str, Any]]:
@@ -90,8 +97,30 @@ def test_a_commit_is_checked_out_before_anything_of_it_runs(tmp_path: Path) -> N
 
 def test_every_action_is_pinned_by_a_commit() -> None:
     used = [step["uses"] for job in WORKFLOW["jobs"] for step in steps(job) if "uses" in step]
-    assert len(used) == 8
+    assert len(used) == 7
     assert [name for name in used if not re.fullmatch(r"[\w./-]+@[0-9a-f]{40}", name)] == []
+
+
+def test_the_cli_is_the_one_of_the_sandbox_and_another_archive_is_not_installed(tmp_path: Path) -> None:
+    [step] = [each for each in steps("deploy") if each.get("name") == "Install the Pulumi CLI"]
+    assert f"{download.ADDRESS}-linux-x64.tar.gz\n" in step["run"]
+    assert step["env"]["SHA256"] == download.SHA256["linux-x64"]
+    (tmp_path / "made" / "pulumi").mkdir(parents=True)
+    made = Path(shutil.make_archive(str(tmp_path / "made"), "gztar", tmp_path / "made"))
+    (tmp_path / "curl").write_text(f'#!/bin/sh\n[ "$1 $2" = "-fsSL -o" ] && cp {made} "$3"\n')
+    (tmp_path / "curl").chmod(0o755)
+    found = tmp_path / "path"
+    environment = {"PATH": f"{tmp_path}:{os.environ['PATH']}", "RUNNER_TEMP": str(tmp_path), "GITHUB_PATH": str(found)}
+    for digest in (step["env"]["SHA256"], hashlib.sha256(made.read_bytes()).hexdigest()):
+        assert not found.exists()
+        done = subprocess.run(
+            ["bash", "--noprofile", "--norc", "-eo", "pipefail", "-c", step["run"]],
+            env={**environment, "ARCHIVE": str(tmp_path / "a.tar.gz"), "SHA256": digest},
+            capture_output=True, text=True, check=False,
+        )  # fmt: skip
+        assert (done.returncode == 0) is (digest != step["env"]["SHA256"]), done.stderr
+    assert found.read_text() == f"{tmp_path}/pulumi\n"
+    assert (tmp_path / "pulumi").is_dir()
 
 
 def test_no_input_is_part_of_a_script() -> None:

@@ -4,7 +4,7 @@ An engine can come from four sources, which are tried in this order:
 
 - path: `pulumi` on PATH
 - home: `pulumi` in ~/.pulumi/bin
-- official: the download of Pulumi's installer
+- official: Pulumi's archive, compared with a pinned checksum
 - build: a build from pinned Go modules
 
 The last two are installed into a folder of pulumi-sandbox (`home`). engine.json there records the installed engine.
@@ -259,7 +259,7 @@ def install(say: Callable[[str], None], failures: list[tuple[str, SourceError]])
 SOURCE_TITLES = {
     "path": "`pulumi` on PATH",
     "home": "`pulumi` in ~/.pulumi/bin",
-    "official": "the official installer",
+    "official": "Pulumi's archive",
     "build": "a build from Go modules",
 }
 

@@ -1,6 +1,6 @@
 """Data types of a Pulumi CLI (the engine), and functions that read its version and write its files.
 
-A *source* is a way to get the CLI, such as PATH or the official installer. locate.py lists the sources.
+A *source* is a way to get the CLI, such as PATH or Pulumi's archive. locate.py lists the sources.
 """
 
 from __future__ import annotations
@@ -12,8 +12,8 @@ import subprocess
 from dataclasses import dataclass
 from pathlib import Path
 
-# The newest version of the Go module pkg/v3 that can be built from published modules. The official installer is called
-# with this version too, so the tests run with it alone. Older versions are refused; newer ones get a warning.
+# The newest version of the Go module pkg/v3 that can be built from published modules. The archive that is
+# downloaded has this version too, so the tests run with it alone. Older versions are refused; newer ones get a warning.
 VERSION = "3.259.0"
 HOST = "pulumi-language-python"
 NODEJS_HOST = "pulumi-language-nodejs"

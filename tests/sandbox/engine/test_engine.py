@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from pulumi.automation import PulumiCommand
 from pulumi_sandbox.engine import build as engine_build
 from pulumi_sandbox.engine import download, locate
 from pulumi_sandbox.engine.model import HOST, VERSION, Engine, EngineError, SourceError, new_enough
@@ -188,7 +189,7 @@ def test_the_ways_are_tried_in_order_and_the_first_that_works_is_kept(
     messages: list[str] = []
     assert locate.ensure(messages.append) == Engine(own_folder, VERSION, "build")
     assert tried == ["official", "build"]
-    assert messages == ["the official installer: no way out"]
+    assert messages == ["Pulumi's archive: no way out"]
     assert locate.ensure(messages.append).source == "build"
     assert tried == ["official", "build"]
 
@@ -207,7 +208,7 @@ def test_when_every_way_is_closed_each_is_named_with_its_reason_and_what_to_do(
         "     hint: upgrade it to 3.259.0 or newer",
         f"  2. `pulumi` in ~/.pulumi/bin: {tmp_path}/home/.pulumi/bin/pulumi is missing",
         "     hint: install Pulumi (https://www.pulumi.com/docs/install)",
-        "  3. the official installer: no route to host",
+        "  3. Pulumi's archive: no route to host",
         "     hint: open the network",
         "  4. a build from Go modules: there is no `go` on PATH",
         "     hint: install Go",
@@ -216,34 +217,55 @@ def test_when_every_way_is_closed_each_is_named_with_its_reason_and_what_to_do(
 
 
 def test_a_network_without_a_way_out_closes_the_official_way_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(download, "ADDRESS", "https://127.0.0.1:9/install.sh")  # the discard port, unused
-    with pytest.raises(SourceError, match=r"https://127\.0\.0\.1:9/install\.sh cannot be reached: .*refused"):
+    monkeypatch.setattr(download, "ADDRESS", "https://127.0.0.1:9/pulumi")  # the discard port, unused
+    with pytest.raises(SourceError, match=r"https://127\.0\.0\.1:9/pulumi-\S+\.tar\.gz cannot be reached: .*refused"):
         download.install(locate.home(), lambda _: None)
     assert not locate.home().exists()
 
 
-def test_what_the_official_installer_leaves_is_kept_under_its_version(
-    own_folder: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def install(root: str, **_: object) -> None:
-        fake_cli(Path(root) / "bin")
-
-    monkeypatch.setattr(download, "check_reachable", lambda: None)
-    monkeypatch.setattr(PulumiCommand, "install", install)
+def offer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, host: bool = True) -> Path:
+    """Offer an archive as Pulumi's archive of every system. Return its file."""
+    fake_cli(tmp_path / "made" / "pulumi", host=host)
+    shutil.make_archive(str(tmp_path / "pulumi-it"), "gztar", tmp_path / "made")
+    archive = tmp_path / "pulumi-it.tar.gz"
+    digest = hashlib.sha256(archive.read_bytes()).hexdigest()
+    for system in download.SHA256:
+        (tmp_path / f"pulumi-{system}.tar.gz").symlink_to(archive)
+    monkeypatch.setattr(download, "SHA256", dict.fromkeys(download.SHA256, digest))
+    monkeypatch.setattr(download, "ADDRESS", (tmp_path / "pulumi").as_uri())
     monkeypatch.setenv("PULUMI_SANDBOX_ENGINE", "official")
+    return archive
+
+
+def test_the_programs_of_pulumis_archive_are_kept_under_its_version(
+    own_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    offer(tmp_path, monkeypatch)
     expected = Engine(own_folder / f"official-{VERSION}" / "bin", VERSION, "official")
     assert locate.ensure(lambda _: None) == expected
     assert locate.installed() == expected
+    assert {path.name for path in expected.folder.iterdir()} == {"pulumi", HOST}
     assert not list(own_folder.glob("*.partial"))
 
 
-def test_half_of_an_official_installation_is_not_kept(own_folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def install(root: str, **_: object) -> None:
-        fake_cli(Path(root) / "bin", host=False)
-
-    monkeypatch.setattr(download, "check_reachable", lambda: None)
-    monkeypatch.setattr(PulumiCommand, "install", install)
-    monkeypatch.setenv("PULUMI_SANDBOX_ENGINE", "official")
+def test_half_of_an_official_installation_is_not_kept(
+    own_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    offer(tmp_path, monkeypatch, host=False)
     with pytest.raises(EngineError, match="its installation is incomplete or too old"):
         locate.ensure(lambda _: None)
+    assert [path.name for path in own_folder.iterdir()] == ["lock"]
+
+
+def test_an_archive_with_another_checksum_is_not_run(
+    own_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    archive = offer(tmp_path, monkeypatch)
+    monkeypatch.setattr(download, "SHA256", dict.fromkeys(download.SHA256, "0" * 64))
+    with pytest.raises(EngineError) as failed:
+        locate.ensure(lambda _: None)
+    got = hashlib.sha256(archive.read_bytes()).hexdigest()
+    assert f"has another SHA-256\n     got: {got}\n     expected: {'0' * 64}\n     hint: do not run" in str(
+        failed.value
+    )
     assert [path.name for path in own_folder.iterdir()] == ["lock"]
