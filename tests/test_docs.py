@@ -140,8 +140,9 @@ def test_every_pool_the_pages_show_is_accepted() -> None:
     for page in PAGES:
         for language, text in fences(page):
             document = yaml.safe_load(text) if language == "yaml" else []
-            if isinstance(document, list) or {"options", "plugins", "resources", "runtime", "steps"} & set(document):
-                continue  # a build, or a program
+            others = {"options", "plugins", "resources", "runtime", "spec", "steps"}
+            if isinstance(document, list) or others & set(document):
+                continue  # a build, a program, or an object of Kubernetes
             example = document["config"]
             pools = example.get("gpu-ci:pools", {"l4": L4})
             entries = [*pools.values(), *example.get("gpu-ci:images", {}).values()]

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 import pulumi
 from pydantic import AfterValidator, Field
 
+from ..args import StrictBool
 from ..errors import Problem
 from ..kubernetes.cluster import Cluster, Connection, PoolEntry, kubeconfig_with_program, wrong_gpu_resource
 from .gke_nodes import rules
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
 _PLUGIN = "gke-gcloud-auth-plugin"
 _INSTALL = f"install {_PLUGIN}: docs.cloud.google.com/kubernetes-engine/docs/how-to/cluster-access-for-kubectl"
 _DATAPLANE_V2 = "ADVANCED_DATAPATH"
+_ENFORCES = "PROJECT_SINGLETON_POLICY_ENFORCE"
 # With this flag, the plugin uses the credentials of Pulumi's Google provider, and needs no gcloud
 # (kubernetes/cloud-provider-gcp@0a5be104:cmd/gke-gcloud-auth-plugin/cred.go).
 _AS_PULUMI = "--use_application_default_credentials"
@@ -46,6 +48,11 @@ class GkeCluster(Cluster):
         default=None,
         examples=["acme-clusters"],
         description="the id of the cluster's project; by default gcp:project",
+    )
+    binary_authorization: StrictBool = Field(
+        default=False,
+        description="true if the cluster must enforce the project's policy of Binary Authorization; the deployment "
+        "fails if it does not",
     )
 
     @classmethod
@@ -95,7 +102,7 @@ class GkeConnection(Connection):
         }
 
     def _checked(self, found: gcp.container.GetClusterResult) -> gcp.container.GetClusterResult:
-        """Return the cluster. Fail if it does not enforce network policies, although its entry says so."""
+        """Return the cluster. Fail if it does not enforce what its entry says."""
         if self._described.network_policies and not (found.datapath_provider == _DATAPLANE_V2 or _has_calico(found)):
             problem = Problem(
                 f"{self._path}.networkPolicies",
@@ -104,6 +111,19 @@ class GkeConnection(Connection):
                 "a cluster with Dataplane V2 or with network policy enforcement",
                 "enable one of the two, or networkPolicies: false",
                 rule="no-network-policies",
+            )
+            raise pulumi.RunError(problem.render(self._file))
+        # A cluster may also enforce policies of its own, with a mode whose name ends with this one.
+        modes = [each.evaluation_mode for each in found.binary_authorizations or ()]
+        if self._described.binary_authorization and not any(mode.endswith(_ENFORCES) for mode in modes):
+            problem = Problem(
+                f"{self._path}.binaryAuthorization",
+                f"the cluster {self._name} starts images that the project's policy of Binary Authorization rejects",
+                "true",
+                f"a cluster with the evaluation mode {_ENFORCES}",
+                f"gcloud container clusters update {self._name} --location {self._described.location} "
+                f"--binauthz-evaluation-mode={_ENFORCES}",
+                rule="no-binary-authorization",
             )
             raise pulumi.RunError(problem.render(self._file))
         if not self._described.network_policies and not _has_workload_pool(found.workload_identity_configs):

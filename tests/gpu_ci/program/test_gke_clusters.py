@@ -256,6 +256,27 @@ def test_a_cluster_that_enforces_no_network_policies_is_refused(
 
 
 @pytest.mark.parametrize(
+    ("mode", "passes"),
+    [
+        ("PROJECT_SINGLETON_POLICY_ENFORCE", True),
+        ("POLICY_BINDINGS_AND_PROJECT_SINGLETON_POLICY_ENFORCE", True),
+        ("POLICY_BINDINGS", False),
+        ("DISABLED", False),
+        ("", False),
+    ],
+)
+def test_a_cluster_that_must_check_images_and_does_not_is_refused(mode: str, passes: bool) -> None:
+    found = {"binaryAuthorizations": [{"enabled": False, "evaluationMode": mode}]}
+    assert gke.deployed(gke.stack(), **found).one(":NodePool")
+    values = gke.stack(cluster={"binaryAuthorization": True})
+    if passes:
+        assert gke.deployed(values, **found).one(":NodePool")
+        return
+    with pytest.raises(Exception, match="binaryAuthorization: the cluster gpu starts images that"):
+        gke.deployed(values, **found)
+
+
+@pytest.mark.parametrize(
     ("found", "cluster", "warns"),
     [
         ({}, {"networkPolicies": False}, True),

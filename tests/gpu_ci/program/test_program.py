@@ -54,6 +54,7 @@ def gke_cluster(asked: Mapping[str, Any], **changes: Any) -> dict[str, Any]:
         "enableAutopilot": False,
         "datapathProvider": "ADVANCED_DATAPATH",
         "networkPolicies": [],
+        "binaryAuthorizations": [],
         "workloadIdentityConfigs": [],
         **changes,
     }

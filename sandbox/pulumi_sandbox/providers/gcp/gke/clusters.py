@@ -25,6 +25,7 @@ _PLURAL = {
     "dnsConfigs": "dnsConfig",
     "privateClusterConfigs": "privateClusterConfig",
     "networkPolicies": "networkPolicy",
+    "binaryAuthorizations": "binaryAuthorization",
 }
 
 

@@ -63,11 +63,13 @@ def test_a_cluster_has_the_dns_cache_services_and_policies_that_its_program_chos
         addonsConfig={"dnsCacheConfig": {"enabled": False}},
         ipAllocationPolicy={"servicesIpv4CidrBlock": "10.4.16.0/20"},
         networkPolicy={"enabled": True, "provider": "CALICO"},
+        binaryAuthorization={"evaluationMode": "PROJECT_SINGLETON_POLICY_ENFORCE"},
     )
     found = looked_up(google)
     assert found["addonsConfigs"] == [{"dnsCacheConfigs": [{"enabled": False}]}]
     assert found["servicesIpv4Cidr"] == "10.4.16.0/20"
     assert found["networkPolicies"][0]["enabled"] is True
+    assert found["binaryAuthorizations"] == [{"evaluationMode": "PROJECT_SINGLETON_POLICY_ENFORCE"}]
 
 
 def test_a_list_of_clusters_leaves_all_others_missing(tmp_path: Path) -> None:
