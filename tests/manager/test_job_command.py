@@ -6,6 +6,7 @@ import os
 import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from click.testing import CliRunner
@@ -147,6 +148,18 @@ while :; do sleep 0.1; done
 """
 
 
+def attempt(number: int, status: str, run: int = 7) -> dict[str, Any]:
+    return {"id": number, "status": status, "runId": run, "position": 0}
+
+
+def test_a_job_ends_with_its_newest_attempt(world: World) -> None:
+    """A preempted job is cancelled, and the manager repeats its run."""
+    for each, status, run in ((50001, "completed", 7), (50002, "queued", 7), (50003, "completed", 8)):
+        world.insert(Record(JOB, str(each), "test", "", {}, attempt(each, status, run), "api"))
+    found = [job.newest_attempt(world, each) for each in (50001, 50003)]
+    assert [(newest["id"], newest["status"]) for newest in found] == [(50002, "queued"), (50003, "completed")]
+
+
 @pytest.fixture
 def managed(world: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], None]:
     """Return a function that follows a job with a status."""
@@ -157,7 +170,7 @@ def managed(world: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Ca
     monkeypatch.setattr(job, "_IDLE_SEC", 1)
 
     def follow(status: str) -> None:
-        world.insert(Record(JOB, "50001", "test", "", {}, {"id": 50001, "status": status}, "api"))
+        world.insert(Record(JOB, "50001", "test", "", {}, attempt(50001, status), "api"))
         job.run_manager(tmp_path, world, job.Terminal(), [], 50001)
 
     return follow
@@ -195,5 +208,24 @@ def test_a_stack_that_is_not_up_is_refused_with_the_command_that_brings_it_up(
     (tmp_path / "pulumi-sandbox").write_text("#!/bin/sh\necho 'error: no stack named prod' >&2\nexit 1\n")
     (tmp_path / "pulumi-sandbox").chmod(0o755)
     monkeypatch.setattr(job, "BIN", tmp_path)
-    with pytest.raises(InputError, match="pulumi-sandbox up --stack prod;"):
+    with pytest.raises(InputError, match=r"pulumi-sandbox up --stack prod$"):
         job.configuration("prod")
+
+
+def test_a_stack_without_machines_is_refused_with_what_a_job_needs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    error = "error: current stack does not have output property 'manager'"
+    (tmp_path / "pulumi-sandbox").write_text(f'#!/bin/sh\necho "{error}" >&2\nexit 1\n')
+    (tmp_path / "pulumi-sandbox").chmod(0o755)
+    monkeypatch.setattr(job, "BIN", tmp_path)
+    with pytest.raises(InputError, match="expected: a pool on Compute Engine"):
+        job.configuration("prod")
+
+
+def test_a_folder_without_a_project_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    for name in (ENDPOINT, "PULUMI_SANDBOX_DIR"):
+        monkeypatch.delenv(name, raising=False)
+    answer = CliRunner().invoke(gpu_ci, ["job"])
+    assert (answer.exit_code, answer.output.count("no Pulumi project here")) == (2, 1)

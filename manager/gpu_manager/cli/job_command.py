@@ -30,7 +30,7 @@ from pulumi_sandbox.providers.github.actions.state import COMPLETED, JOB, Action
 from pulumi_sandbox.providers.github.repositories import Repositories
 from pulumi_sandbox.providers.rsa_key import private_key
 from pulumi_sandbox.serve_lock import serving_process
-from pulumi_sandbox.workspace import ENDPOINT, Workspace
+from pulumi_sandbox.workspace import ENDPOINT, NoProjectError, Workspace
 from pulumi_sandbox.world.store import World
 
 BIN = Path(sys.executable).parent
@@ -103,7 +103,11 @@ def command(stack: str, pool: str, repository: str, scripts: tuple[str, ...], as
       gpu-ci job --stack staging --pool t4 --run 'nvidia-smi || true'
     """
     if ENDPOINT not in os.environ:
-        if (process := serving_process(Workspace.find())) is not None:
+        try:
+            process = serving_process(Workspace.find())
+        except NoProjectError as error:
+            raise InputError(str(error)) from None
+        if process is not None:
             raise already_served(process)
         # Run this program again with the servers of the sandbox and their environment.
         again = [str(BIN / "gpu-ci"), "job", "--stack", stack, "--pool", pool, "--repository", repository]
@@ -197,6 +201,7 @@ def run_job(stack: str, pool: str, repository: str, scripts: Sequence[str], term
     explain = explain_command(job["html_url"], folder)
     try:
         run_manager(folder, world, terminal, config["pools"], int(job["id"]), explain)
+        number = newest_attempt(world, int(job["id"]))["id"]
     except KeyboardInterrupt:
         with contextlib.suppress(InputError):  # the job may have ended already
             sandbox("job", "cancel", str(job["id"]), json_out=False)
@@ -204,12 +209,12 @@ def run_job(stack: str, pool: str, repository: str, scripts: Sequence[str], term
         return 130
     finally:
         world.close()
-    ended = sandbox("job", "show", str(job["id"]), "--json")
+    ended = sandbox("job", "show", str(number), "--json")
     for line in str(ended.get("log") or "").splitlines():
         terminal.more(f"| {line}")
     failed = [step["name"] for step in ended["steps"] if step["conclusion"] == "failure"]
     where = f" in the step {failed[0]!r}" if failed else ""
-    terminal.line("result", f"job {job['id']}: {ended['conclusion'] or ended['status']}{where}")
+    terminal.line("result", f"job {number}: {ended['conclusion'] or ended['status']}{where}")
     return 0 if ended["conclusion"] == "success" else 1
 
 
@@ -238,7 +243,7 @@ def run_manager(
             for event in events(lines):
                 machines.handle(event)
             machines.read_serial_ports()
-            ended = has_ended(world, job)
+            ended = newest_attempt(world, job)["status"] == COMPLETED
             if not ended or machines.any_left():
                 last_busy = time.monotonic()
             if time.monotonic() > last_busy + _IDLE_SEC:
@@ -260,10 +265,11 @@ def run_manager(
     machines.print_cost()
 
 
-def has_ended(world: World, job: int) -> bool:
-    """Return True if GitHub has the conclusion of the job."""
-    record = world.get(JOB, str(job))
-    return record is not None and record.outputs["status"] == COMPLETED
+def newest_attempt(world: World, job: int) -> dict[str, Any]:
+    """Return the newest attempt of a job. An attempt after a preemption has another id."""
+    jobs = [record.outputs for record in world.find(JOB)]
+    places = {each["id"]: (each["runId"], each["position"]) for each in jobs}
+    return max((each for each in jobs if places[each["id"]] == places.get(job)), key=lambda each: each["id"])
 
 
 class Machines:
@@ -380,11 +386,12 @@ def configuration(stack: str) -> dict[str, Any]:
         got = next(
             (line for line in finished.stderr.splitlines() if line.startswith("error:")), finished.stderr.strip()
         )
-        raise InputError(
-            f"the stack {stack} has no output `manager`",
-            got=got,
-            hint=f"{shown('pulumi-sandbox')} up --stack {stack}; {_NO_KUBERNETES}",
-        )
+        up = f"{shown('pulumi-sandbox')} up --stack {stack}"
+        if "does not have output property" in got:
+            needed = "a pool on Compute Engine, and gpu-ci:site.github.managerApp"
+            hint = f"if the stack was destroyed, {up}; {_NO_KUBERNETES}"
+            raise InputError(f"the stack {stack} has no output `manager`", expected=needed, hint=hint)
+        raise InputError(f"the stack {stack} is not up in the sandbox", got=got, hint=up)
     return dict(json.loads(finished.stdout))
 
 

@@ -529,6 +529,33 @@ def test_git_ignores_the_private_keys_and_the_output_that_the_pages_write_here(a
     assert {"*.pem", "manager.json"} <= set(ask("init", "new", *GOOGLE, "--json").json["files"][".gitignore"].split())
 
 
+def test_missing_packages_are_one_problem_with_one_command(tmp_path: Path) -> None:
+    """Without the package of an EKS pool, its fields are unknown, and the stack would also need a project."""
+    hide = "import sys; sys.modules.update(dict.fromkeys(['pulumi_github', 'pulumi_kubernetes']))"
+    code = f"{hide}; from gpu_ci.cli.main import main; main({['init', 'new', *AWS_ALONE, '--write']})"
+    answer = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False, cwd=tmp_path)
+    problem, hint, end = answer.stderr.splitlines()
+    assert (answer.returncode, problem) == (2, "gpu-ci init: needs pulumi_github and pulumi_kubernetes")
+    assert hint.startswith("  hint: run pip install 'gpu-ci[aws,cli,gcp,github,kubernetes,sandbox]")
+    assert (end, written(tmp_path)) == ("nothing was written", [])
+
+
+def test_the_stack_file_names_the_schema_that_its_command_writes(ask: Ask) -> None:
+    first, *lines = ask("init", "new", *GOOGLE, "--json").json["files"]["Pulumi.dev.yaml"].splitlines()
+    schema = first.removeprefix("# yaml-language-server: $schema=")
+    assert f"# .venv/bin/gpu-ci schema > {schema}" in lines
+
+
+def test_the_steps_do_not_create_environments_that_exist(ask: Ask, tmp_path: Path) -> None:
+    ask("init", "new", *SETS["google"], "--write")
+    (tmp_path / "new" / ".venv-torch").mkdir()
+    writes(".venv/bin/gpu-ci", "")(tmp_path / "new")
+    steps = ask("init", "new", *SETS["google"], "--stack", "prod", "--json").json["next"]
+    assert [step.partition("   ")[0] for step in steps if "venv " in step or "pip" in step] == [
+        ".venv/bin/pip install -r requirements.txt"
+    ]
+
+
 @pytest.mark.slow
 @pytest.mark.engine
 @pytest.mark.timeout(900)

@@ -138,11 +138,14 @@ def _next_steps(folder: Path, chosen: Repository) -> Sequence[str]:
     )
     runs_jobs = bool(chosen.machines and chosen.organization)
     local, image = "@ file:" in chosen.requirement, chosen.runner_image.endswith("0" * 64)
+    ready = (folder / ".venv/bin/gpu-ci").exists()
+    create_venv = "" if ready else "python3 -m venv .venv && "
+    has_torch = (folder / ".venv-torch").exists()
     return [
-        "python3 -m venv .venv && .venv/bin/pip install -r requirements.txt   (takes minutes)",
-        f".venv/bin/pulumi-sandbox preview --stack {chosen.stack}   (needs no account)",
-        f"{_TORCH}   (for the smoke check in the sandbox; 5 GB)",
-        f".venv/bin/pulumi-sandbox up --stack {chosen.stack} --yes   (deploys in the sandbox)",
+        f"{create_venv}.venv/bin/pip install -r requirements.txt   (takes minutes)",
+        f".venv/bin/pulumi-sandbox preview --stack {chosen.stack} --suppress-outputs   (needs no account)",
+        *([] if has_torch else [f"{_TORCH}   (for the smoke check in the sandbox; 5 GB)"]),
+        f".venv/bin/pulumi-sandbox up --stack {chosen.stack} --yes --suppress-outputs   (deploys in the sandbox)",
         *([f".venv/bin/gpu-ci job --stack {chosen.stack}   (runs a job in the sandbox)"] if runs_jobs else []),
         *_state_steps(chosen),
         *(app_steps if chosen.apps else [no_jobs]),
@@ -198,7 +201,13 @@ def repository(folder: Path, given: Mapping[str, Any]) -> Repository:
     if wrong:
         raise mistakes({"gpu-ci init": wrong})
     text = chosen.files()[chosen.stack_file]
-    if wrong := stacks.problems(parse(folder / chosen.stack_file, text)):
+    wrong = stacks.problems(parse(folder / chosen.stack_file, text))
+    # Other problems may follow from a missing package: without it, the fields of a pool are not known.
+    if missing := sorted({each.text.removeprefix("needs ") for each in wrong if each.rule == "package-missing"}):
+        install = f"pip install '{requirement(chosen.pools, chosen.organization)}'"
+        hint = f"run {install}, and then this command again"
+        raise mistakes({"gpu-ci init": [Problem("", f"needs {' and '.join(missing)}", hint=hint)]})
+    if wrong:
         raise mistakes({f"gpu-ci init: {chosen.stack_file}": wrong})
     return chosen
 
