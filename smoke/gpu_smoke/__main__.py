@@ -37,10 +37,10 @@ def _run(argv: list[str]) -> int:
     chosen = options.parse(argv)
     if chosen.no_gpu_in:
         return no_gpu_check.run(chosen)
-    references = history.references(chosen)
+    earlier = history.earlier_runs(chosen)
     report = receipt.Receipt(chosen)
     report.open()
-    return parent.run(chosen, report, references)
+    return parent.run(chosen, report, earlier)
 
 
 def _open_standard_streams() -> None:

@@ -1,19 +1,16 @@
-"""Receipts of other runs: read, validated, and turned into speeds and products to compare, and into own floors."""
+"""Receipts of earlier runs: read, validated, and turned into speeds and products to compare."""
 
 from __future__ import annotations
 
 import hashlib
 import json
-import math
 import re
-import statistics
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from .compat import rules
-from .data.gpus import FAIL, WARN
 from .options import Options
 from .output import UsageError, printable
 
@@ -21,12 +18,6 @@ SCHEMA = "smoke/1"
 # The stages whose speeds are compared, with the keys of the speed and of the size, and the unit.
 _SPEEDS = {"gemm.speed": ("tflops", "n", "TFLOPS"), "mem.speed": ("gbs", "bytes", "GB/s")}
 _HINT = "give receipts that gpu-smoke --json wrote, or a folder of them"
-_HINT_SPECS = "gpu-smoke --profile standard --json RECEIPT.json, on whole GPUs that nothing else uses"
-
-# Checks that compare the speed of a GPU with a reference. Their warning means that this GPU is slow.
-_COMPARED = tuple(f"{what}.{check}" for what in ("gemm", "mem") for check in ("speed", "peers", "history"))
-_FLOORS = ("gemm.speed", "mem.speed")
-_THROTTLED = ("throttle", "burn")
 
 Kind = tuple[str, int, str, str, int]
 """The GPU's name and multiprocessors, the check, the format and the size. Values of one kind can be compared."""
@@ -62,16 +53,6 @@ class Product(NamedTuple):
     kind: Kind
     gpu_id: str
     bits: str
-
-
-class OwnSpeed(NamedTuple):
-    """The median speed of the user's own GPUs of one model, with one driver and one torch."""
-
-    kind: Kind
-    median: float
-    samples: int
-    date: str
-    """The day of the latest run."""
 
 
 @dataclass(frozen=True)
@@ -142,24 +123,12 @@ class Run:
         return {gpu["index"]: gpu for gpu in self.record["gpus"]}
 
 
-@dataclass(frozen=True)
-class References:
-    """The receipts that the user gives. `earlier` has the runs of --baseline. It is None without the option."""
-
-    earlier: tuple[Run, ...] | None = None
-    own: tuple[OwnSpeed, ...] = ()
-
-
-def references(options: Options) -> References:
-    """Read the receipts that the command line names, or raise UsageError with all their errors."""
-    earlier, wrong = runs(options.baseline)
-    own, more = runs(options.specs)
-    wrong += [*more, *(problem for run in own for problem in _refused(run))]
-    if options.specs and not own and not wrong:
-        wrong.append(Problem(f"--specs: {', '.join(options.specs)}", "no receipt", "nothing", "at least one", _HINT))
+def earlier_runs(options: Options) -> tuple[Run, ...] | None:
+    """Read the receipts of --baseline, or raise UsageError with all their errors. None without the option."""
+    found, wrong = runs(options.baseline)
     if wrong:
         raise UsageError("\n".join(map(str, wrong)))
-    return References(tuple(earlier) if options.baseline else None, own_speeds(own))
+    return tuple(found) if options.baseline else None
 
 
 def runs(paths: Sequence[str]) -> tuple[list[Run], list[Problem]]:
@@ -180,23 +149,6 @@ def runs(paths: Sequence[str]) -> tuple[list[Run], list[Problem]]:
                 run = Run(str(file), record)
                 found.setdefault(run.digest, run)
     return [*found.values()], wrong
-
-
-def own_speeds(own: Sequence[Run]) -> tuple[OwnSpeed, ...]:
-    """Return the median of the receipts' speeds for each kind, driver and torch."""
-    groups: dict[tuple[Kind, str, str], list[tuple[Run, Speed]]] = {}
-    for run in own:
-        for speed in run.speeds:
-            groups.setdefault((speed.kind, run.driver, run.torch), []).append((run, speed))
-    return tuple(
-        OwnSpeed(
-            kind,
-            round(statistics.median(speed.value for _, speed in group), 4),
-            len(group),
-            max(str(run.record["started"])[:10] for run, _ in group),
-        )
-        for (kind, _, _), group in groups.items()
-    )
 
 
 def _files(paths: Sequence[str]) -> list[Path]:
@@ -223,7 +175,6 @@ def _problems(file: str, record: Any) -> Iterator[Problem]:
             *(gpu[name] for gpu in record["gpus"] for name in ("name", "uuid")),
         ]
         texts += [each.kind[2] for each in run.speeds] + [each.bits for each in run.products]
-        texts += [text for check in record["checks"] for text in (check["id"], check["status"])]
         _ = run.driver, run.torch, [run.lanes(gpu["name"]) for gpu in record["gpus"]]
         if not all(isinstance(text, str) for text in texts):
             raise TypeError("a text was expected")
@@ -233,40 +184,3 @@ def _problems(file: str, record: Any) -> Iterator[Problem]:
         yield Problem(file, "not a complete receipt", f"no field {error}", "every field of a receipt", _HINT)
     except (TypeError, ValueError, AttributeError, ArithmeticError) as error:
         yield Problem(file, "not a receipt of gpu-smoke", repr(str(error)), "the values that gpu-smoke writes", _HINT)
-
-
-def _refused(run: Run) -> Iterator[Problem]:
-    """Return the reasons why a receipt does not measure the full speed of its GPUs."""
-
-    def problem(path: str, text: str, got: str, expected: str) -> Problem:
-        return Problem(f"{run.path}: {path}", text, repr(got), expected, _HINT_SPECS)
-
-    if run.record["device"] != "cuda":
-        yield problem("device", "a run on the CPU does not measure a GPU", run.record["device"], "cuda")
-    elif run.record["verdict"] != "pass":
-        yield problem("verdict", "did not pass", run.record["verdict"], "pass")
-    for index, gpu in enumerate(run.record["gpus"]):
-        if " MIG " in gpu["name"]:
-            yield problem(f"gpus[{index}].name", "a MIG slice", gpu["name"], "a whole GPU")
-    for index, check in enumerate(run.record["checks"]):
-        if check["status"] == "warn" and check["id"] in _THROTTLED:
-            yield problem(f"checks[{index}]", "a GPU was throttled", check["id"], "a GPU without throttling")
-        elif check["status"] == "warn" and _slow(check):
-            yield problem(f"checks[{index}]", "a GPU was slow", check["id"], "a GPU as fast as others of its model")
-    if not run.speeds and run.record["device"] == "cuda":
-        yield problem("measured", "no speed of a GPU", run.record.get("profile", ""), "the profile standard or burn")
-    for name, version in (("host.driver", run.driver), ("torch.version", run.torch)):
-        if not version:
-            yield problem(name, "missing", version, "its version")
-
-
-def _slow(check: Mapping[str, Any]) -> bool:
-    """Return True if a warning says that a GPU is slow.
-
-    A warning does not count if its floor is theoretical or was measured by one party, because own speeds replace such a
-    floor. Such a floor is recognized by the large distance between its two limits.
-    """
-    if check["id"] not in _COMPARED or "value" not in check:
-        return False
-    several_parties = check.get("fail_below", 0.0) >= round(FAIL / WARN, 2) * check.get("warn_below", math.inf)
-    return several_parties or check["id"] not in _FLOORS

@@ -23,7 +23,7 @@ from .. import checks, faults, output, plan
 from ..compat import rules
 from ..data import health
 from ..faults import Meaning
-from ..history import References, Run
+from ..history import Run
 from ..judge import between_gpus, completeness, devices, history, results, speed, static
 from ..judge.subject import Subject
 from ..options import Options
@@ -66,10 +66,14 @@ class WorkerGroup(Group):
     """All workers of a run, and the handling of their events."""
 
     def __init__(
-        self, options: Options, receipt: Receipt, references: References, on_start: Callable[[WorkerProcess], None]
+        self,
+        options: Options,
+        receipt: Receipt,
+        earlier: Sequence[Run] | None,
+        on_start: Callable[[WorkerProcess], None],
     ) -> None:
         super().__init__(on_start)
-        self.options, self.receipt, self.references = options, receipt, references
+        self.options, self.receipt, self.earlier = options, receipt, earlier
         self.profile = options.chosen_profile
         self.subjects: dict[int, Subject] = {}
         self.nvml = NvmlMonitor(options, receipt)
@@ -123,9 +127,9 @@ class WorkerGroup(Group):
         if self.subjects and not self.options.on_cpu:
             receipt.add(*between_gpus.hashes(self.subjects, receipt.products))
             receipt.add(*speed.against_peers(self.subjects, receipt.checks))
-        if self.subjects and self.references.earlier is not None:
-            receipt.add(*history.judge(Run("", receipt.record()), self.references.earlier))
-        self.nvml.add_checks(self.subjects, self.references.earlier or ())
+        if self.subjects and self.earlier is not None:
+            receipt.add(*history.judge(Run("", receipt.record()), self.earlier))
+        self.nvml.add_checks(self.subjects, self.earlier or ())
         if not checks.bad(receipt.checks):
             receipt.add(*completeness.complete(self.profile, [*self.subjects.values()], receipt.checks))
 
@@ -254,8 +258,7 @@ class WorkerGroup(Group):
         receipt.devices = event["devices"]
         receipt.add(*devices.devices(self.options, receipt.devices, event["message"]))
         self.subjects = {
-            properties["index"]: Subject.of(self.options.device, properties, self.references.own)
-            for properties in receipt.devices
+            properties["index"]: Subject.of(self.options.device, properties) for properties in receipt.devices
         }
         self._set_deadline()
         for index, subject in self.subjects.items():
