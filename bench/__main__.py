@@ -9,6 +9,7 @@ These measurements are not part of the standard ones:
     make bench ARGS="--only boot"     a machine's boot, step by step, as root
     make bench ARGS="--only boot --device cuda"     the same with a GPU
     make bench ARGS="--only pull-request --pools 5,100"     `gpu-ci preview` compared with two plain previews
+    make bench ARGS="--only manager"  waits and costs of the runner manager compared with RunsOn
 
 Two equivalent programs run in turn (A B A B …), so a machine that gets slower slows both. Only numbers of one run can
 be compared with each other.
@@ -216,12 +217,14 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="make bench", description=__doc__.split("\n")[0])
     parser.add_argument(
         "--only",
-        choices=["import", "checks", "preview", "boot", "pull-request"],
+        choices=["import", "checks", "preview", "boot", "pull-request", "manager"],
         help="one of the measurements",
     )
     parser.add_argument("--pools", default="1,10,100,1000", help="numbers of pools, e.g. 1,10,100")
     parser.add_argument("--rounds", type=int, default=3, help="rounds per number of pools (1 from 1,000 on)")
     parser.add_argument("--device", choices=["cpu", "cuda"], default="cpu", help="the device that a boot checks")
+    parser.add_argument("--seeds", type=int, default=3, help="manager: the number of histories")
+    parser.add_argument("--days", type=int, default=7, help="manager: the days of each history")
     args = parser.parse_args()
     if args.only in (None, "import"):
         bench_import(rounds=15)
@@ -236,6 +239,10 @@ def main() -> None:
     if args.only == "pull-request":
         for count in args.pools.split(","):
             bench_pull_request(args.rounds, int(count))
+    if args.only == "manager":
+        from bench.manager import bench_manager
+
+        bench_manager(args.seeds, args.days, console)
 
 
 if __name__ == "__main__":
