@@ -23,8 +23,7 @@ from .. import checks, faults, output, plan
 from ..compat import rules
 from ..data import health
 from ..faults import Meaning
-from ..history import Run
-from ..judge import between_gpus, completeness, devices, history, results, speed, static
+from ..judge import between_gpus, completeness, devices, results, speed, static
 from ..judge.subject import Subject
 from ..options import Options
 from ..plan import ALONE, FREE, Stage
@@ -65,15 +64,9 @@ JUDGES: dict[str, Callable[[Subject, dict[str, Any]], list[checks.Check]]] = {
 class WorkerGroup(Group):
     """All workers of a run, and the handling of their events."""
 
-    def __init__(
-        self,
-        options: Options,
-        receipt: Receipt,
-        earlier: Sequence[Run] | None,
-        on_start: Callable[[WorkerProcess], None],
-    ) -> None:
+    def __init__(self, options: Options, receipt: Receipt, on_start: Callable[[WorkerProcess], None]) -> None:
         super().__init__(on_start)
-        self.options, self.receipt, self.earlier = options, receipt, earlier
+        self.options, self.receipt = options, receipt
         self.profile = options.chosen_profile
         self.subjects: dict[int, Subject] = {}
         self.nvml = NvmlMonitor(options, receipt)
@@ -127,9 +120,7 @@ class WorkerGroup(Group):
         if self.subjects and not self.options.on_cpu:
             receipt.add(*between_gpus.hashes(self.subjects, receipt.products))
             receipt.add(*speed.against_peers(self.subjects, receipt.checks))
-        if self.subjects and self.earlier is not None:
-            receipt.add(*history.judge(Run("", receipt.record()), self.earlier))
-        self.nvml.add_checks(self.subjects, self.earlier or ())
+        self.nvml.add_checks(self.subjects)
         if not checks.bad(receipt.checks):
             receipt.add(*completeness.complete(self.profile, [*self.subjects.values()], receipt.checks))
 
