@@ -111,14 +111,6 @@ class Counts(Model):
         )
 
 
-class Place(Model):
-    """A location in the files of the head; lines count from 1."""
-
-    file: str
-    line: int = Field(ge=1, le=_MAX_NUMBER)
-    end_line: int = Field(ge=1, le=_MAX_NUMBER)
-
-
 class Severity(StrEnum):
     """The severity of a finding. A `danger` does not change the exit code, and no report omits it."""
 
@@ -137,7 +129,6 @@ class Finding(Model):
     hint: str = ""
     urn: str = ""
     component: str = ""
-    place: Place | None = None
 
 
 class Violation(Model):
@@ -148,7 +139,6 @@ class Violation(Model):
     level: Literal["mandatory", "advisory"]
     text: str
     urn: str = ""
-    place: Place | None = None
 
 
 class Amount(Model):
@@ -207,8 +197,6 @@ class Stack(Model):
     status: Status
     error: str = ""
     """The engine's error message, shortened and without escape codes."""
-    place: Place | None = None
-    """The location that the error message names."""
     counts: Counts = Counts()
     resources: tuple[Resource, ...] = ()
     """All resources, also the unchanged, sorted by URN."""

@@ -19,7 +19,7 @@ from .options import FiniteRange, ReportCommand
               help="Compare this stack with its exported state, not with the base; repeatable.")  # fmt: skip
 @click.option("--output", type=click.Path(file_okay=False, path_type=Path), metavar="FOLDER",
               help="Also write report.md and report.json there.")  # fmt: skip
-@click.option("--annotate", is_flag=True, help="In GitHub Actions, annotate the lines of the pull request.")
+@click.option("--annotate", is_flag=True, help="In GitHub Actions, add the report to the job summary.")
 @click.option("--policy-pack", "packs", multiple=True, type=click.Path(path_type=Path), metavar="FOLDER",
               help="Check the head with this policy pack, in the version of the base; repeatable.")  # fmt: skip
 @click.option("--policy-pack-config", "pack_configs", multiple=True, metavar="FILE",
@@ -63,7 +63,7 @@ def command(context: click.Context, /, as_json: bool, output: Path | None, annot
       gpu-ci preview --base v1.2.0 --head v1.3.0 --policy-pack policies --json
     """
     from gpu_preview.cli import output as shell
-    from gpu_preview.report import annotations, markdown
+    from gpu_preview.report import markdown
 
     if output:
         shell.prepare(output)
@@ -71,7 +71,7 @@ def command(context: click.Context, /, as_json: bool, output: Path | None, annot
     text = markdown.render(report)
     if output:
         shell.write(output, report, text)
-    shell.publish(report, text, as_json=as_json, annotations=annotations.render(report) if annotate else None)
+    shell.publish(report, text, as_json=as_json, summarize=annotate)
     context.exit(report.exit_code)
 
 

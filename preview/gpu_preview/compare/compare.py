@@ -28,9 +28,7 @@ from ..isolation.limits import Limits
 from ..json_text import TooMuchError
 from ..model import Counts, Report, Side, Stack, Status
 from ..phrases import number
-from ..report import locations
 from ..report.analysis import analyze
-from ..report.locations import SourceFiles
 from .checkout import Checkout, RunContext, Snapshot, copy
 
 _PREVIEW_FAILED = "error: preview failed"
@@ -155,10 +153,6 @@ class Comparison:
         common = {"stack": name, "file": file, "state": self.request.states[name].name if state else ""}
 
         def stack_result(status: Status, **more: object) -> Stack:
-            if (read := new or old) and (error := more.get("error")):
-                more["place"] = locations.of_error(
-                    str(error), read, file, after.root if status is Status.FAILED else None
-                )
             return Stack.model_validate({**common, "status": status, **more})
 
         if name in self.base_failed:
@@ -197,10 +191,9 @@ class Comparison:
         if finished.exceeded_limit or (not by_policy and (found.errors or finished.code)):
             error_text = failure(finished, after.root, found)
             return stack_result(Status.FAILED, error=error_text, resources=found.resources, counts=found.counts)
-        files = SourceFiles(file, after.root, str(after.project.relative_to(after.root)), old, new, before.root)
         status = Status.NEW if old is None and state is None else Status.PREVIEWED
         stack = stack_result(status, violations=violations, policies=self.policies.sentence(packs_sentence))
-        return analyze(stack, found, files, event_log, self.request.max_usd_month)
+        return analyze(stack, found, old, new, event_log, self.request.max_usd_month)
 
 
 def _checked_out(request: Request, repository: Repository, folder: Path, say: Callable[[str], None]) -> Comparison:

@@ -274,7 +274,7 @@ def _violations(found: Sequence[model.Violation], detail: Detail) -> Iterator[st
         yield from ("", "**Policy violations**", "")
         for each in islice(_without_repeats(found), detail.items):
             text = f"{code(each.policy, _NAME_CHARS)} ({each.level}): {prose(each.text, detail.text_chars)}"
-            yield f"- {text}{_about(each.urn)}{_place(each.place)}"
+            yield f"- {text}{_about(each.urn)}"
         yield from (f"- {rest}" for rest in _rest(found, detail.items))
 
 
@@ -306,8 +306,7 @@ def _keeps_jobs(stack: Stack, detail: Detail) -> Iterator[str]:
     if found:
         yield ""
     for each in found[: detail.listed]:
-        where = f" ({_place(each.place).strip()})" if each.place else ""
-        yield f"- {prose(each.text, detail.text_chars)}{where}"
+        yield f"- {prose(each.text, detail.text_chars)}"
     yield from (f"- {rest}" for rest in _rest(found, detail.listed))
 
 
@@ -370,15 +369,11 @@ def _finding(found: Finding, detail: Detail) -> str:
     hint = f" *{prose(found.hint, detail.text_chars)}*" if found.hint else ""
     stop = "." if found.hint and found.text[-1:] not in (".", "!", "?", "…") else ""
     text = prose(f"{found.text}{stop}", detail.text_chars)
-    return f"**{prose(found.rule, _NAME_CHARS)}**: {text}{hint}{_about(found.urn)}{_place(found.place)}"
+    return f"**{prose(found.rule, _NAME_CHARS)}**: {text}{hint}{_about(found.urn)}"
 
 
 def _about(urn: str) -> str:
     return f" ({code(_name_in(urn), _NAME_CHARS)})" if urn else ""
-
-
-def _place(place: model.Place | None) -> str:
-    return f" at {code(f'{place.file}:{place.line}', _NAME_CHARS)}" if place else ""
 
 
 def _folded(title: str, body: Sequence[str]) -> Iterator[str]:
