@@ -190,10 +190,6 @@ class Stack(Model):
     stack: str
     file: str
     """Its stack file, relative to the root of the repository."""
-    state: str = ""
-    """The name of the exported state file it was compared with. Empty if it was compared with the base, deployed
-    offline.
-    """
     status: Status
     error: str = ""
     """The engine's error message, shortened and without escape codes."""
@@ -238,9 +234,9 @@ class Report(Model):
     version: Literal[1] = 1
     made_by: str
     """The program and its version, such as `gpu-ci 0.1.0`."""
-    how: Literal["base", "state", "drift"]
-    """The kind of comparison. `base`: with the base, deployed offline. `state`: with an exported state. `drift`: what
-    exists in the cloud, with the state."""
+    how: Literal["base", "drift"]
+    """The kind of comparison. `base`: with the base, deployed offline. `drift`: what exists in the cloud, with the
+    state."""
     base: Side
     head: Side
     stacks: tuple[Stack, ...]

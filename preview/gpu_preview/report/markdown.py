@@ -61,7 +61,6 @@ _SIGNS = {
 }
 _COMPARISONS = {
     "base": "compared with the base, deployed offline",
-    "state": "compared with the exported state of each stack",
     "drift": "what exists, compared with the state",
 }
 
@@ -247,9 +246,6 @@ def lines(stack: Stack, detail: Detail, comparison: str) -> Iterator[str]:
         )
     remarks = of_severity(stack, Severity.WARNING, Severity.NOTE)
     yield from _warnings([each for each in remarks if each.rule != KEEPS_JOBS], detail)
-    if stack.state:
-        state = code(stack.state, _NAME_CHARS)
-        yield from ("", f"Compared with the exported state {state}, assuming that its secrets are unchanged.")
     # A preview that failed may have ended before the packs ran.
     if stack.policies not in ("", NO_PACK) and stack.status != Status.FAILED:
         yield from ("", f"Policies: {prose(stack.policies, detail.text_chars)}")

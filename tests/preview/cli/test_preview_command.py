@@ -38,7 +38,6 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         (["preview"], "Missing option '--base'"),
         (["preview", "--nothing"], "gpu-ci preview: No such option"),
         (["preview", "--base", "main", "--memory-gib", "none"], "'none' is not a valid float"),
-        (["preview", "--base", "main", "--against-state", "dev"], "--against-state dev: is not STACK=FILE"),
         (["preview", "--base", "main"], "no commit named 'HEAD'"),
         (["preview", "--base", "main", "--output", "Pulumi.yaml/x"], "cannot be written"),
         *(
