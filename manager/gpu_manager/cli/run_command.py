@@ -145,6 +145,7 @@ class Loop:
                 github.owner,
                 groups,
                 managers=config.managers,
+                context=github.status_context,
             )
         except Refused as error:
             store.close()
@@ -155,6 +156,7 @@ class Loop:
             ComputeAdapter(config.name),
             store,
             is_of_another=config.is_of_another(),
+            writes_statuses=github.commit_statuses,
         )
         self._pools, self._store, self._log, self._prometheus = pools, store, log, prometheus
         self._meter = Meter(pools)
