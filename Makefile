@@ -15,7 +15,7 @@ unexport PYTHONDONTWRITEBYTECODE
 # The environments are created one after the other, also with make -j.
 .NOTPARALLEL:
 .DEFAULT_GOAL := help
-.PHONY: help up bootstrap preview job build down test test-slow test-all test-kill test-boots test-histories test-kubernetes test-mutations test-live test-gpu test-images check format golden docs diagrams site dist lock policy bench clean
+.PHONY: help up bootstrap preview job build down test test-slow test-all test-kill test-boots test-histories test-kubernetes test-live test-gpu test-images check format golden docs diagrams site dist lock policy bench clean
 .PHONY: runtime dev comment torch engine languages control-plane
 
 help: ## this list
@@ -79,9 +79,6 @@ test-images: ## build the container images with docker, and run gpu-smoke in eac
 		$(DOCKER) build -f images/$$image/Dockerfile -t gpu-$$image . && \
 		$(DOCKER) run --rm --entrypoint gpu-smoke gpu-$$image --device cpu || exit 1; \
 	done
-
-test-mutations: dev ## change the decision code, and list the changes that no test detects (ARGS=decision, judge or stack)
-	@.venv/bin/python -m tools.mutations $(ARGS)
 
 check: dev ## run ruff, mypy --strict, import rules, checks of workflows, actions and Dockerfiles; build the site
 	@.venv/bin/ruff format --check .

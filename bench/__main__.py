@@ -10,7 +10,6 @@ These measurements are not part of the standard ones:
     make bench ARGS="--only boot --device cuda"     the same with a GPU
     make bench ARGS="--only pull-request --pools 5,100"     `gpu-ci preview` compared with two plain previews
     make bench ARGS="--only manager"  waits and costs of the runner manager compared with RunsOn
-    make bench ARGS="--only sweep"    one pass of the runner manager over 1,000 queued jobs
 
 Two equivalent programs run in turn (A B A B …), so a machine that gets slower slows both. Only numbers of one run can
 be compared with each other.
@@ -218,7 +217,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="make bench", description=__doc__.split("\n")[0])
     parser.add_argument(
         "--only",
-        choices=["import", "checks", "preview", "boot", "pull-request", "manager", "sweep"],
+        choices=["import", "checks", "preview", "boot", "pull-request", "manager"],
         help="one of the measurements",
     )
     parser.add_argument("--pools", default="1,10,100,1000", help="numbers of pools, e.g. 1,10,100")
@@ -244,10 +243,6 @@ def main() -> None:
         from bench.manager import bench_manager
 
         bench_manager(args.seeds, args.days, console)
-    if args.only == "sweep":
-        from bench.sweep import bench_sweep
-
-        bench_sweep(args.rounds, console)
 
 
 if __name__ == "__main__":

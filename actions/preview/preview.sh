@@ -30,7 +30,6 @@ flag() { # add an option without a value, if the input is true
 lines --stack "$STACKS"
 lines --policy-pack "$POLICY_PACKS"
 lines --policy-pack-config "$POLICY_PACK_CONFIG"
-lines --against-state "$AGAINST_STATE"
 flag --with-network "$WITH_NETWORK"
 flag --exact-base "$EXACT_BASE"
 flag --require-walls "$REQUIRE_WALLS"

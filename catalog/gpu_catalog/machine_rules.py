@@ -1,4 +1,4 @@
-"""Rules about the market, zone, boot disk, network interface, AMI and MIG partitions of a machine.
+"""Rules about the market, zone, boot disk, network interface and AMI of a machine.
 
 `driver_rules` has the rules about its driver. A rule yields a `Finding` for a choice that cannot work. `unknown` yields
 a sentence for a choice about which the sources say nothing.
@@ -62,7 +62,7 @@ def _cited(device: str, cloud: str) -> str:
 
 
 # The keys of sources, for facts whose rows name no source.
-_API, _GUIDE, _PROFILES = ("botocore",), ("eksdoc",), ("migparted", "gke_ca")
+_API, _GUIDE = ("botocore",), ("eksdoc",)
 _ZONES = {"gcp": ("gdoc_zones", "gdoc_regions"), "aws": ("awsreg",)}
 
 
@@ -82,7 +82,6 @@ def findings(setup: Setup) -> Iterator[Finding]:
     """Yield every finding about a usable machine, except those about its driver."""
     yield from _market_and_zone(setup)
     yield from _boot_disk_and_nic(setup)
-    yield from _mig(setup)
     yield from _ami(setup)
 
 
@@ -128,32 +127,6 @@ def _boot_disk_and_nic(setup: Setup) -> Iterator[Finding]:
             text = f"{machine.key} does not support the {name.replace('_', ' ')} {chosen}: only {', '.join(known)}"
             rule = f"{name.replace('_', '-')}.refused"
             yield Finding(rule, name, text, origin(machine, f"{name}s"), changes(name, known))
-
-
-def _mig(setup: Setup) -> Iterator[Finding]:
-    profiles = queries.mig_profiles(setup.machine)
-    partitions = (
-        ("mig_profile", setup.mig_profile, [each.profile for each in profiles]),
-        (
-            "gke_partition_size",
-            setup.gke_partition_size,
-            [e.gke_partition_size for e in profiles if e.gke_partition_size],
-        ),
-    )
-    for name, chosen, known in partitions:
-        if not chosen or chosen in known:
-            continue
-        has = f"it has {', '.join(known)}" if known else "it cannot be divided"
-        text = f"{setup.machine.key} has no partition {chosen}: {has}"
-        near = sorted(known, key=lambda each: abs(_gb(each) - _gb(chosen)))
-        rule = "mig.no-profile" if known else "mig.none"
-        yield Finding(rule, name, text, cited(_PROFILES), changes(name, [*near, None]))
-
-
-def _gb(profile: str) -> int:
-    """Return the memory in a profile's name: 10 for 1g.10gb."""
-    digits = profile.partition(".")[2].partition("gb")[0]
-    return int(digits) if digits.isdigit() else 0
 
 
 def _ami(setup: Setup) -> Iterator[Finding]:

@@ -265,18 +265,6 @@ class DriverBranches:
 
 
 @dataclass(frozen=True, slots=True)
-class MigProfile:
-    """A MIG profile: one way to divide a GPU into partitions."""
-
-    gpu: str
-    profile: str
-    memory_gib: int
-    max_instances: int
-    gke_partition_size: str
-    """The name of the profile in GKE; empty if GKE does not offer the profile."""
-
-
-@dataclass(frozen=True, slots=True)
 class AmiType:
     """An EKS AMI type."""
 

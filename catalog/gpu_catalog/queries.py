@@ -20,7 +20,6 @@ from .models import (
     Gpu,
     Machine,
     Market,
-    MigProfile,
     Quota,
     Source,
 )
@@ -213,14 +212,6 @@ def driver_branches(card: str | Gpu | Machine) -> DriverBranches | None:
         return None
     certain = not {"first_driver_branch", "last_driver_branch"} & {*found.uncertain}
     return DriverBranches(found.first_driver_branch, found.last_driver_branch, certain)
-
-
-def mig_profiles(card: str | Gpu | Machine) -> tuple[MigProfile, ...]:
-    """Return the MIG profiles of a GPU; empty for a GPU without MIG and for a fraction of a GPU."""
-    if isinstance(card, Machine) and card.gpu_count < 1:
-        return ()
-    key = _card_of(card).key
-    return tuple(MigProfile(**row) for row in data_files.rows("mig") if row["gpu"] == key)
 
 
 def ami_types(machine: str | Machine | None = None) -> tuple[AmiType, ...]:

@@ -37,10 +37,6 @@ class Setup:
     kernel_module: str | None = None
     """The kernel module: open or proprietary."""
     ami_type: str | None = None
-    mig_profile: str | None = None
-    """The MIG profile by NVIDIA's name, such as 1g.10gb."""
-    gke_partition_size: str | None = None
-    """The MIG profile by GKE's name. GKE does not offer all profiles, and names some differently."""
     torch: str | None = None
     python: tuple[int, int] | None = None
 

@@ -22,8 +22,6 @@ EXTRA_OF = {
     "pulumi_github": "github",
     "pulumi_kubernetes": "kubernetes",
     "rich": "cli",
-    "starlette": "manager",
-    "uvicorn": "manager",
 }
 """The extra that installs each module."""
 

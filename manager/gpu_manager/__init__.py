@@ -11,5 +11,4 @@ Terms of this package:
 - stockout: Google's answer that a place has no capacity. A place is one zone, machine type and market.
 - standby: the state of a machine that is stopped and waits for a job (decision/standby.py).
 - lease: a lock that ends by itself if its holder does not renew it. Only the manager with the lease acts (stores/).
-- hint: a webhook event of GitHub, which starts the next pass early (webhook.py).
 """

@@ -111,14 +111,6 @@ class Counts(Model):
         )
 
 
-class Place(Model):
-    """A location in the files of the head; lines count from 1."""
-
-    file: str
-    line: int = Field(ge=1, le=_MAX_NUMBER)
-    end_line: int = Field(ge=1, le=_MAX_NUMBER)
-
-
 class Severity(StrEnum):
     """The severity of a finding. A `danger` does not change the exit code, and no report omits it."""
 
@@ -137,7 +129,6 @@ class Finding(Model):
     hint: str = ""
     urn: str = ""
     component: str = ""
-    place: Place | None = None
 
 
 class Violation(Model):
@@ -148,7 +139,6 @@ class Violation(Model):
     level: Literal["mandatory", "advisory"]
     text: str
     urn: str = ""
-    place: Place | None = None
 
 
 class Amount(Model):
@@ -200,15 +190,9 @@ class Stack(Model):
     stack: str
     file: str
     """Its stack file, relative to the root of the repository."""
-    state: str = ""
-    """The name of the exported state file it was compared with. Empty if it was compared with the base, deployed
-    offline.
-    """
     status: Status
     error: str = ""
     """The engine's error message, shortened and without escape codes."""
-    place: Place | None = None
-    """The location that the error message names."""
     counts: Counts = Counts()
     resources: tuple[Resource, ...] = ()
     """All resources, also the unchanged, sorted by URN."""
@@ -250,9 +234,9 @@ class Report(Model):
     version: Literal[1] = 1
     made_by: str
     """The program and its version, such as `gpu-ci 0.1.0`."""
-    how: Literal["base", "state", "drift"]
-    """The kind of comparison. `base`: with the base, deployed offline. `state`: with an exported state. `drift`: what
-    exists in the cloud, with the state."""
+    how: Literal["base", "drift"]
+    """The kind of comparison. `base`: with the base, deployed offline. `drift`: what exists in the cloud, with the
+    state."""
     base: Side
     head: Side
     stacks: tuple[Stack, ...]

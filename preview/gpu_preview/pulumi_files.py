@@ -10,7 +10,6 @@ import os
 import re
 import stat
 from collections.abc import Iterator, Mapping, Sequence
-from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -141,20 +140,14 @@ class InvalidStackFileError(Exception):
     """Raised for a rejected file; the message has the reason and none of the file's content."""
 
 
-def compose(path: Path) -> yaml.Node | None:
+def editable(path: Path) -> yaml.Node | None:
     """Return the root node of a stack file, or None if the file is empty.
 
-    The file is untrusted: it may be a symbolic link, a pipe without an end, or aliases that expand beyond memory. The
-    nodes are cached and shared, so callers must not change them.
+    The file is untrusted: it may be a symbolic link, a pipe without an end, or aliases that expand beyond memory.
 
     Raises:
         InvalidStackFileError: the file is not a regular file, is too large, or is not safe to read.
     """
-    return _nodes(_text(path))
-
-
-def editable(path: Path) -> yaml.Node | None:
-    """Return the root node like `compose`, in nodes that the caller may change."""
     return _composed(_text(path))
 
 
@@ -162,9 +155,9 @@ def loaded(path: Path) -> Any:
     """Return the content as mappings, lists and scalars, or None for an empty file.
 
     Raises:
-        InvalidStackFileError: see `compose`.
+        InvalidStackFileError: see `editable`.
     """
-    node = _composed(_text(path))  # not the cached nodes: PyYAML expands `<<` in place
+    node = editable(path)
     try:
         return None if node is None else SafeConstructor().construct_document(node)
     except _NO_VALUE:
@@ -204,11 +197,7 @@ def _composed(text: str) -> yaml.Node | None:
     return node
 
 
-# Every rule reads the lines of the same two files, and parsing a file of 100 pools takes 0.1 s.
-_nodes = lru_cache(maxsize=8)(_composed)
-
-
-def children(node: yaml.Node) -> list[yaml.Node]:
+def _children(node: yaml.Node) -> list[yaml.Node]:
     if isinstance(node, yaml.MappingNode):
         return [each for pair in node.value for each in pair]
     return list(node.value) if isinstance(node, yaml.SequenceNode) else []
@@ -224,7 +213,7 @@ def _scalars(root: yaml.Node | None) -> Iterator[yaml.ScalarNode]:
         seen.add(id(node))
         if isinstance(node, yaml.ScalarNode):
             yield node
-        left += children(node)
+        left += _children(node)
 
 
 def _size(root: yaml.Node) -> int:
@@ -235,7 +224,7 @@ def _size(root: yaml.Node) -> int:
     while left:
         node, done = left.pop()
         if done:
-            sizes[id(node)] = 1 + sum(sizes[id(each)] for each in children(node))
+            sizes[id(node)] = 1 + sum(sizes[id(each)] for each in _children(node))
             continue
         if id(node) in sizes:
             continue
@@ -243,5 +232,5 @@ def _size(root: yaml.Node) -> int:
             return _MAX_NODES + 1
         entered.add(id(node))
         left.append((node, True))
-        left += [(each, False) for each in children(node)]
+        left += [(each, False) for each in _children(node)]
     return sizes[id(root)]

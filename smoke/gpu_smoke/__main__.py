@@ -31,16 +31,15 @@ def _run(argv: list[str]) -> int:
         return command.main(argv)
     if named != "run":
         raise output.usage_error(named, "no such command", named, "run or diagnose")
-    from . import history, no_gpu_check, receipt
+    from . import no_gpu_check, receipt
     from .workers import parent
 
     chosen = options.parse(argv)
     if chosen.no_gpu_in:
         return no_gpu_check.run(chosen)
-    references = history.references(chosen)
     report = receipt.Receipt(chosen)
     report.open()
-    return parent.run(chosen, report, references)
+    return parent.run(chosen, report)
 
 
 def _open_standard_streams() -> None:

@@ -43,9 +43,6 @@ examples:
   gpu-smoke --expect-gpus 4 --expect-gpu "NVIDIA L4" --min-compute-capability 8.9
   gpu-smoke --profile standard                    speeds too
   gpu-smoke --json receipt.json                   keep the receipt (schema smoke/1)
-  gpu-smoke --profile standard --baseline receipts/ --json receipts/today.json
-                                                  compare speeds and bits with earlier runs
-  gpu-smoke --profile standard --specs receipts/  use floors from your own GPUs instead of the published ones
   gpu-smoke --no-gpu-in /dev                      in a container without a GPU request: pass if it has none
   gpu-smoke --device cpu --json - | jq .summary   without a GPU: tests the check, not a GPU
   gpu-smoke --peers check-0.l4,check-1.l4         one of two machines: pass after both ran at the same time
@@ -74,8 +71,6 @@ class Options:
     peers: tuple[str, ...] = ()
     peers_sec: float = 900.0
     linger_sec: float = LINGER_SEC
-    baseline: tuple[str, ...] = ()
-    specs: tuple[str, ...] = ()
 
     @property
     def chosen_profile(self) -> plan.Profile:
@@ -131,7 +126,6 @@ def parse(argv: Sequence[str], environment: Mapping[str, str] = os.environ) -> O
     same = "termination_log" in given and given.get("json", "-") != "-" and message == Path(given["json"]).absolute()
     if same and (message.is_file() or not message.exists()):  # /dev/stderr and other devices can take both
         raise usage_error("--termination-log", "the same file as --json", given["json"], "a separate file")
-    given |= {name: tuple(given[name]) for name in ("baseline", "specs") if name in given}
     return Options(**given)
 
 
@@ -183,9 +177,6 @@ def _parser() -> argparse.ArgumentParser:
     add("--peers", metavar="HOST,...", type=_peers, help="host names of all machines checked at once, with this one")
     add("--peers-sec", metavar="SEC", type=seconds, help="how long to wait for all peers (default: 900)")
     add("--linger-sec", metavar="SEC", type=seconds, help="how long to stay for the other peers (default: 60)")
-    several: dict[str, Any] = {"metavar": "PATH", "type": _path, "nargs": "+", "action": "extend"}
-    add("--baseline", **several, help="compare with these earlier receipts, or folders of them")
-    add("--specs", **several, help="take the floors from these receipts of your own GPUs, or folders of them")
     add("--no-gpu-in", metavar="DIR", type=_path, help="run no kernels: pass if this folder of devices has no GPU")
     closed = "with --no-gpu-in: pass if this address accepts no connections"
     add("--closed-to", metavar="IP:PORT", type=_address, help=closed)

@@ -90,7 +90,7 @@ def test_every_input_becomes_an_option_and_lists_one_for_each_line(action: Actio
     (action.job.workspace / "infra").mkdir()
     action.run(
         base="v1", head="v2", stacks="staging\n  prod  \n\n", policy_packs="policies\nmore policies\n",
-        policy_pack_config="policies.json\n more.json", against_state="prod=a prod.json\n", with_network="true",
+        policy_pack_config="policies.json\n more.json", with_network="true",
         exact_base="true", require_walls="true", disk_gib="3",
         working_directory="infra", install="pip install -r x.txt", output="a report",
         max_usd_month="500", timeout_sec="60", memory_gib="2",
@@ -98,7 +98,7 @@ def test_every_input_becomes_an_option_and_lists_one_for_each_line(action: Actio
     assert action.called == [
         str(action.job.workspace / "infra"), "preview", "--base=v1", "--head=v2", "--output=a report", "--annotate",
         "--stack=staging", "--stack=prod", "--policy-pack=policies", "--policy-pack=more policies",
-        "--policy-pack-config=policies.json", "--policy-pack-config=more.json", "--against-state=prod=a prod.json",
+        "--policy-pack-config=policies.json", "--policy-pack-config=more.json",
         "--with-network", "--exact-base", "--require-walls",
         "--install=pip install -r x.txt", "--max-usd-month=500", "--timeout-sec=60", "--memory-gib=2",
         "--disk-gib=3",
@@ -111,7 +111,7 @@ HOSTILE = "$(touch pwned) `touch pwned` \"; touch pwned; ' && touch pwned | * ${
 @pytest.mark.parametrize(
     "name",
     [
-        "base", "head", "stacks", "policy_packs", "policy_pack_config", "against_state", "install",
+        "base", "head", "stacks", "policy_packs", "policy_pack_config", "install",
         "max_usd_month",
     ],
 )  # fmt: skip

@@ -56,23 +56,6 @@ def test_a_branch_is_within_or_not() -> None:
     assert (volta.certain, blackwell.certain) == (False, True)
 
 
-def test_the_mig_profiles_of_a_gpu() -> None:
-    profiles = {each.profile: each.max_instances for each in catalog.mig_profiles("h100")}
-    assert profiles == {
-        "1g.10gb": 7,
-        "1g.10gb+me": 1,
-        "1g.20gb": 4,
-        "2g.20gb": 3,
-        "3g.40gb": 2,
-        "4g.40gb": 1,
-        "7g.80gb": 1,
-    }
-    assert [each.gke_partition_size for each in catalog.mig_profiles("h100") if each.profile == "4g.40gb"] == [""]
-    assert len(catalog.mig_profiles(catalog.machine("g4-standard-48"))) == 11
-    assert catalog.mig_profiles(catalog.machine("g4-standard-6")) == ()
-    assert catalog.mig_profiles("l4") == ()
-
-
 @pytest.mark.parametrize(
     ("machine", "market", "metric", "takes"),
     [

@@ -147,12 +147,6 @@ def test_a_boot_disk_that_is_refused_is_answered_with_pd_balanced_where_the_mach
     assert problem.fix == {"boot_disk": "pd-balanced"}
 
 
-@pytest.mark.parametrize(("asked", "nearest"), [("4g.90gb", "7g.80gb"), ("3g.50gb", "3g.40gb"), ("1g.12gb", "1g.10gb")])
-def test_a_partition_that_is_refused_is_answered_with_the_one_nearest_in_memory(asked: str, nearest: str) -> None:
-    [problem] = refused("a3-highgpu-1g", mig_profile=asked).problems
-    assert problem.fix == {"mig_profile": nearest}
-
-
 def test_an_ami_of_ones_own_may_have_a_driver_and_one_without_is_refused() -> None:
     assert check("g6.xlarge", ami_type="CUSTOM").works
     [problem] = refused("g6.xlarge", ami_type="AL2023_x86_64_STANDARD").problems

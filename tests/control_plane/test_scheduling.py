@@ -6,14 +6,10 @@ from collections.abc import Mapping
 from typing import Any
 
 import pytest
-from gpu_ci.kubernetes.gpu_namespace import GpuNamespace, GpuNamespaceArgs
-from pulumi_sandbox.providers.kubernetes.scheduling import quota
 from pulumi_sandbox.providers.kubernetes.scheduling.scheduler import Placement
-from pulumi_sandbox.world.store import Record
 
-from tests.control_plane.api import until
 from tests.control_plane.cluster_state import SIZE, Both, gpu_node
-from tests.control_plane.objects import declared, smoke_job
+from tests.control_plane.objects import smoke_job
 from tests.gpu_ci.kubernetes.clusters import GPU_TAINT
 from tests.sandbox.providers.kubernetes.conftest import GPU
 
@@ -74,20 +70,3 @@ def test_each_pod_of_a_check_of_two_nodes_gets_a_node_of_its_own(both: Both, nod
     waits = pending(1, "1 node(s) didn't match pod anti-affinity rules", f"1 {NOBODY}")
     expected = {Placement("a"), Placement("b") if len(nodes) == 2 else waits}
     assert {"real": real, "sandbox": said} == {"real": expected, "sandbox": expected}
-
-
-def test_a_pod_beyond_the_quota_of_its_namespace_is_refused(both: Both) -> None:
-    for token, given in declared(lambda: GpuNamespace("limited", GpuNamespaceArgs(gpus=1))):
-        both.api.apply(given)
-        both.sandbox.world.insert(Record(token, f"limited/{given['metadata']['name']}", "it", "", given, given))
-    both.api.ensure_account("limited")
-    until(lambda: both.api.get("v1", "ResourceQuota", "limited", "gpus")[0].get("status"), "the quota is counted")
-    template = smoke_job(gpus=2)["spec"]["template"]
-    meta = {**template["metadata"], "name": "p", "namespace": "limited"}
-    real = both.api.refusal({"apiVersion": "v1", "kind": "Pod", "metadata": meta, "spec": template["spec"]})
-    expected = (
-        f'pods "p" is forbidden: exceeded quota: gpus, requested: requests.{GPU}=2, used: requests.{GPU}=0, limited: '
-        f"requests.{GPU}=1"
-    )
-    said = [*quota.refusals(both.sandbox.world, "limited", "p", template["spec"])]
-    assert {"real": real, "sandbox": said} == {"real": expected, "sandbox": [expected]}

@@ -10,7 +10,7 @@ Instead of the code that machines and build steps run, which differs between rel
 
 To record another release, check it out, copy its two YAML files here, and run
 
-    make up && .venv/bin/pulumi-sandbox stack export --stack staging | .venv/bin/gpu-ci strip-state > state.json
+    make up && .venv/bin/pulumi-sandbox stack export --stack staging > state.json
     .venv/bin/python -m tests.last_release state.json
     LAST_RELEASE=write .venv/bin/python -m pytest tests/gpu_ci/program/test_upgrade.py
 """

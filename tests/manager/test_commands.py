@@ -216,13 +216,6 @@ def test_a_state_file_that_is_no_sqlite_file_is_an_error_of_one_line(asked: Path
         assert "state.sqlite: the manager's state cannot be used" in found.stderr
 
 
-def test_a_webhook_needs_its_secret(asked: Path) -> None:
-    write_key(asked)
-    found = run_once(asked, "--webhook", "127.0.0.1:8080")
-    assert found.exit_code == 2
-    assert "--webhook and --webhook-secret must be given together" in found.stderr
-
-
 def test_a_file_that_holds_no_key_is_refused_at_the_start(asked: Path) -> None:
     file = asked / "key.pem"
     found = [run_once(asked)]

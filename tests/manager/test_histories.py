@@ -9,7 +9,6 @@ from gpu_manager.decision.names import slug
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.manager.hinted_history import HintedHistory
 from tests.manager.histories import BOOT_SEC, IDLE_SEC, PASS_SEC, History, World, commit_of, pool
 
 POOLS = [
@@ -21,13 +20,13 @@ BY_MACHINE = [replace(each, registered_by="machine", standby=0) for each in POOL
 SETTLED_PASSES = round((4 * (BOOT_SEC + IDLE_SEC) + 3600) / PASS_SEC)
 
 
-def history(seed: int, kind: type[History] = History) -> History:
+def history(seed: int) -> History:
     """Return a history with jobs that come, end and are cancelled, in a world with random faults."""
     pools = POOLS if seed % 2 else BY_MACHINE
     world = World(seed, list(pools), skew_sec=(-600.0, 0.0, 600.0)[seed % 3])
     chance = world.chance
     rates = chance.choice(((0.0, 0.0, 0.0), (0.1, 0.02, 0.2), (0.3, 0.05, 0.5), (0.05, 0.1, 0.1)))
-    made = kind(world, *rates)
+    made = History(world, *rates)
     for _ in range(chance.randint(4, 12)):
         for _ in range(chance.randint(0, 3)):
             labels = chance.choice(({"gpu", "l4"}, {"self-hosted", "gpu", "t4"}, {"gpu"}, {"gpu", "h100"}))
@@ -46,15 +45,6 @@ def test_in_any_history_no_busy_machine_is_deleted_and_every_job_ends_or_has_a_r
     cancelled run.
     """
     ends_well(history(seed))
-
-
-@settings(max_examples=int(os.environ.get("HISTORIES", "3")))
-@given(st.integers(min_value=0, max_value=10**6))
-def test_hints_that_are_lost_doubled_late_or_forged_change_no_end(seed: int) -> None:
-    made = history(seed, HintedHistory)
-    assert isinstance(made, HintedHistory)
-    ends_well(made)
-    assert made.forged_that_woke == 0
 
 
 def ends_well(made: History) -> None:

@@ -10,7 +10,6 @@ from gpu_preview.model import (
     Counts,
     Finding,
     Operation,
-    Place,
     PoolCost,
     PropertyChange,
     Report,
@@ -102,7 +101,6 @@ JOBS_END = Finding(
     hint="Set max to 0 and wait, or merge when no job runs.",
     urn=UPDATED_GROUP.urn,
     component="t4",
-    place=Place(file="Pulumi.staging.yaml", line=41, end_line=52),
 )
 OLD_RUNNER = Finding(
     rule="stale-runner", severity=Severity.WARNING, text="Runner 2.330.0 gets no jobs after 2026-12-01."
@@ -113,7 +111,6 @@ PUBLIC = Violation(
     level="mandatory",
     text="accessConfigs gives the machines a public address.",
     urn=BIGGER_TEMPLATE.urn,
-    place=Place(file="Pulumi.staging.yaml", line=47, end_line=47),
 )
 UNLABELLED = Violation(policy="labels", pack="gpu-ci", level="advisory", text="The label cost-center is missing.")
 DEARER = Cost(before=usd(1.2), after=usd(1.8), pools=(PoolCost(pool="t4", before=usd(0.6), after=usd(1.2)),))

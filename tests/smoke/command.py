@@ -20,9 +20,7 @@ from types import SimpleNamespace
 from typing import Any, NoReturn
 
 _CONTEXT = multiprocessing.get_context("forkserver")
-_CONTEXT.set_forkserver_preload(
-    ["gpu_smoke.__main__", "gpu_smoke.history", "gpu_smoke.workers.parent", "gpu_smoke.workers.roles", __name__]
-)
+_CONTEXT.set_forkserver_preload(["gpu_smoke.__main__", "gpu_smoke.workers.parent", "gpu_smoke.workers.roles", __name__])
 
 
 def run(args: Sequence[str], environment: dict[str, str], folder: Path) -> tuple[int, str, str]:

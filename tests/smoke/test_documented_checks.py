@@ -54,7 +54,7 @@ def checks() -> set[str]:
         for stage in (*profile.gpu, *profile.host, *profile.peers, *profile.rank):
             found |= {*stage.checks, stage.error}
             # Put together from the speed that they compare.
-            found |= {f"{each.partition('.')[0]}.{kind}" for each in stage.speeds for kind in ("peers", "history")}
+            found |= {f"{each.partition('.')[0]}.peers" for each in stage.speeds}
     return found
 
 

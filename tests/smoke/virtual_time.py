@@ -23,7 +23,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from gpu_smoke import history, options, receipt
+from gpu_smoke import options, receipt
 from gpu_smoke.measure import libcuda, nvml
 from gpu_smoke.workers import parent, process, roles
 
@@ -284,7 +284,7 @@ def run(
             patch(patches, machine)
         chosen = options.parse(args, {})
         report = receipt.Receipt(chosen)
-        parent.run(chosen, report, history.references(chosen))
+        parent.run(chosen, report)
         return report.record()
 
 

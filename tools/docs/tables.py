@@ -101,7 +101,6 @@ def gpu_floors() -> Iterator[str]:
     yield "gpu-smoke measures matrix products, and copies in the GPU's memory and between GPU and host."
     yield "A speed below the warning limit is a warning. A speed below the floor fails the GPU."
     yield "How floors are used: [speed](../how-it-works/gpu-checks.md#speed)."
-    yield "How to measure your own: [history and your own floors](../guides/gpu-history.md)."
     yield "This project measured the speeds of the H100 and the H200, on machines outside its pools."
     yield ""
     yield f"The warning limit is {gpus.WARN:.2f} of the lowest published measurement."

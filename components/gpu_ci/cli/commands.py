@@ -33,7 +33,6 @@ GROUPS: Mapping[str, Mapping[str, tuple[str, str]]] = {
     "Review": {
         "preview": ("gpu_preview.cli.preview_command", "Preview a pull request, without a cloud account."),
         "preview-comment": ("gpu_preview.cli.comment_command", "Post the report of a preview on the pull request."),
-        "strip-state": ("gpu_preview.cli.strip_state_command", "Remove the secrets from an exported state."),
         "drift": ("gpu_preview.cli.drift_command", "Find resources that differ from the state of a stack."),
     },
     "Operate": {

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any, ClassVar, cast
 
 import pulumi
@@ -15,7 +15,7 @@ from ..args import Args
 from ..component import Component
 from ..payload import smoke_archive
 from . import gpu_nodes
-from .smoke import events, pod
+from .smoke import pod
 from .smoke.args import SmokeJobArgs
 
 
@@ -44,8 +44,10 @@ _AFTER_FAILURE = (
     "{pool}: the check did not pass, so no dependent resource was created or changed: an existing scale set keeps "
     "its image and settings, and a new scale set is not created. The nodes are already changed"
 )
-_HINT = "fix the cause in the error, or revert the change; the next pulumi up repeats the check"
-_NO_EVENTS = "the events of its pods could not be read: {why}; kubectl get events --namespace {namespace} shows them"
+_HINT = (
+    "kubectl get events --namespace {namespace} shows why a pod did not start; fix the cause, or revert the change; "
+    "the next pulumi up repeats the check"
+)
 
 
 class SmokeJob(Component):
@@ -92,9 +94,6 @@ class SmokeJob(Component):
         peers = None
         if args.nodes > 1:
             peers = pod.service_of_peers(f"{name}-peers", args.namespace, args.pool, self.child()).metadata.name
-        kubeconfig: list[str] = []
-        if args.kubeconfig is not None:
-            pulumi.Output.from_input(args.kubeconfig).apply(kubeconfig.append)
         job = kubernetes.batch.v1.Job(
             f"{name}-job",
             metadata={
@@ -109,10 +108,7 @@ class SmokeJob(Component):
             opts=self.child(
                 custom_timeouts=pulumi.CustomTimeouts(create=f"{args.deadline_sec + 300}s"),
                 **after_failure(
-                    self,
-                    f"{name}-job-failed",
-                    lambda failed: _failure_warning(args.pool, failed, kubeconfig),
-                    ("create",),
+                    self, f"{name}-job-failed", lambda failed: _failure_warning(args.pool, failed), ("create",)
                 ),
             ),
         )
@@ -146,15 +142,10 @@ def _job(args: SmokeJobArgs, archive: pulumi.Output[str], peers: pulumi.Output[s
     }
 
 
-def _failure_warning(pool: str, failed: pulumi.ErrorHookArgs, kubeconfig: Sequence[str]) -> str:
-    """Return the warning about a failed check, with the reasons from the cluster's events."""
-    meta = (failed.new_inputs or {}).get("metadata") or {}
-    namespace, job = str(meta.get("namespace")), str(meta.get("name"))
-    try:
-        lines = events.causes(events.events(kubeconfig[0], namespace), job) if kubeconfig else []
-    except events.UnreadableEventsError as error:
-        lines = [_NO_EVENTS.format(why=error, namespace=namespace)]
-    return "\n".join([_AFTER_FAILURE.format(pool=pool), *(f"  {line}" for line in lines), f"  hint: {_HINT}"])
+def _failure_warning(pool: str, failed: pulumi.ErrorHookArgs) -> str:
+    """Return the warning about a failed check."""
+    namespace = ((failed.new_inputs or {}).get("metadata") or {}).get("namespace")
+    return f"{_AFTER_FAILURE.format(pool=pool)}\n  hint: {_HINT.format(namespace=namespace)}"
 
 
 def _fingerprint(values: list[str]) -> str:

@@ -110,7 +110,6 @@ def _cluster(
         # With private ranges, pods may reach the API server, because it may be in one of these ranges.
         "closed_to_cluster": described.network_policies and not described.private_ranges,
         "controller": controller,
-        "kubeconfig": connection.kubeconfig,
     }
     logins = _logins(name, described)
     found: dict[str, Any] = {}

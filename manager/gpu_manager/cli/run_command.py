@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import signal
-import time
-from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Sequence
 from pathlib import Path
 from threading import Event
 from typing import TYPE_CHECKING
@@ -31,8 +29,6 @@ if TYPE_CHECKING:
 _STORE_PAUSE_SEC = 30.0
 # A GitHub rate limit may last an hour. Preemptions must be read meanwhile, because Google lists each for an hour.
 _LONGEST_PAUSE_SEC = 60.0
-# GitHub may list a job some seconds after its webhook event (github-aws-runners/terraform-aws-github-runner#2459).
-_LISTED_WITHIN_SEC = 60.0
 
 
 @click.command("run")
@@ -49,10 +45,6 @@ _LISTED_WITHIN_SEC = 60.0
 @click.option("--until-idle", is_flag=True,
               help="Exit when no machine is left and no job waits; jobs with the reasons no-pool, never-picked-up and "
                    "expired do not count.")  # fmt: skip
-@click.option("--webhook", metavar="HOST:PORT", envvar="GPU_CI_MANAGER_WEBHOOK",
-              help="Receive GitHub's webhook at HOST:PORT/webhook; an event starts the next pass early.")  # fmt: skip
-@click.option("--webhook-secret", metavar="FILE", type=click.Path(dir_okay=False, path_type=Path),
-              envvar="GPU_CI_MANAGER_WEBHOOK_SECRET_FILE", help="The file with the webhook's secret.")  # fmt: skip
 @click.option("--json", "as_json", is_flag=True, help="Write the log as one JSON object a line, with the measurements.")
 @click.option("--metrics-port", type=click.IntRange(0, 65535),
               help="Serve the measurements to Prometheus on this port of 127.0.0.1; 0 selects a free one.")  # fmt: skip
@@ -64,8 +56,6 @@ def command(
     interval_sec: float | None,
     once: bool,
     until_idle: bool,
-    webhook: str | None,
-    webhook_secret: Path | None,
     as_json: bool,
     metrics_port: int | None,
 ) -> None:
@@ -91,14 +81,13 @@ def command(
         raise InputError(str(error), hint="create a key on the App's settings page, under Private keys") from None
     log = Log(as_json, manager=config.name)
     prometheus = None if metrics_port is None else _prometheus(metrics_port, log)
-    pauses = Pauses()
+    stopped = Event()
     for number in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(number, lambda *_: pauses.stop())
+        signal.signal(number, lambda *_: stopped.set())
     pools = [pool.plain() for pool in config.pools]
-    receiver = _receiver(webhook, webhook_secret, pools, pauses)
     store = options.store(state, config.name)
     try:
-        if not store.hold(pauses.stopped, log.waiting):
+        if not store.hold(stopped, log.waiting):
             return
         loop = Loop(config, pools, app, github_url or config.github.api_url, store, log, prometheus, measured=as_json)
     except InUse as error:
@@ -109,19 +98,18 @@ def command(
     names = ", ".join(pool.name for pool in pools)
     log.line("start", config.name, f"{len(pools)} pools of {config.github.owner}: {names}")
     try:
-        with receiver:
-            while not pauses.stopped.is_set():
-                result = None
-                try:
-                    result = loop.step()
-                except Unavailable as error:
-                    # Without its memory the manager does nothing. A full disk may have space again later.
-                    log.line("unavailable", "state file", str(error).replace("\n ", ";"))
-                    if once:
-                        raise InputError(str(error)) from None
-                if once or (until_idle and result is not None and is_idle(result)):
-                    break
-                loop.wait(pauses, result, interval_sec)
+        while not stopped.is_set():
+            result = None
+            try:
+                result = loop.step()
+            except Unavailable as error:
+                # Without its memory the manager does nothing. A full disk may have space again later.
+                log.line("unavailable", "state file", str(error).replace("\n ", ";"))
+                if once:
+                    raise InputError(str(error)) from None
+            if once or (until_idle and result is not None and is_idle(result)):
+                break
+            stopped.wait(loop.pause_sec(result, interval_sec))
     except InUse as error:
         log.line("lease-lost", config.name, str(error))
         raise SystemExit(1) from None
@@ -186,55 +174,20 @@ class Loop:
             self._log.line(event, subject, "", **fields)
         return result
 
-    def wait(self, pauses: Pauses, result: PassResult | None, interval_sec: float | None) -> None:
-        """Wait until the next pass. `result` is None if the last pass could not use its store."""
-        active = pauses.hinted or result is None or not is_idle(result)
-        pause = interval_sec or (self._github.interval_sec(active) if result else _STORE_PAUSE_SEC)
-        hinted_sec = self._github.hinted_interval_sec()
-        if result and result.observation.github_limited_until is not None:
-            # During a rate limit of GitHub a pass each minute reads only from Google, and a hint starts none.
-            pause = hinted_sec = limited_pause_sec(result, pause)
-        pauses.wait(pause, hinted_sec)
+    def pause_sec(self, result: PassResult | None, interval_sec: float | None) -> float:
+        """Return the seconds until the next pass. `result` is None if the last pass could not use its store."""
+        if result is None:
+            return interval_sec or _STORE_PAUSE_SEC
+        pause_sec = interval_sec or self._github.interval_sec(not is_idle(result))
+        if result.observation.github_limited_until is not None:
+            # During a rate limit of GitHub a pass each minute reads only from Google.
+            return limited_pause_sec(result, pause_sec)
+        return pause_sec
 
     def close(self) -> None:
         """Give the lease back."""
         self._github.close()
         self._store.close()
-
-
-class Pauses:
-    """Makes the waits of one manager. Other threads may call `hint`, and signal handlers may call `stop`."""
-
-    def __init__(self, monotonic: Callable[[], float] = time.monotonic) -> None:
-        self.stopped = Event()
-        self._woken = Event()
-        self._monotonic = monotonic
-        self._hinted: float | None = None
-
-    def stop(self) -> None:
-        """End the current wait and each later one."""
-        self.stopped.set()
-        self._woken.set()
-
-    def hint(self) -> None:
-        """Shorten the current wait or the next one, because GitHub has announced a change."""
-        self._hinted = self._monotonic()
-        self._woken.set()
-
-    @property
-    def hinted(self) -> bool:
-        """True if a hint came within the last minute. GitHub may then list the announced job soon."""
-        return self._hinted is not None and self._monotonic() - self._hinted < _LISTED_WITHIN_SEC
-
-    def wait(self, pause_sec: float, shortest_sec: float) -> None:
-        """Wait for `pause_sec`, or until a signal. After a hint, wait for at most `shortest_sec` more."""
-        until = self._monotonic() + pause_sec
-        if self._woken.wait(pause_sec):
-            self.stopped.wait(max(min(shortest_sec, until - self._monotonic()), 0.0))
-        # A hint that comes after this line wakes the wait after the next pass.
-        self._woken.clear()
-        if self.stopped.is_set():
-            self._woken.set()
 
 
 def is_idle(result: PassResult) -> bool:
@@ -252,20 +205,6 @@ def limited_pause_sec(result: PassResult, interval_sec: float) -> float:
     """Return the seconds until the next pass during a rate limit of GitHub."""
     until = result.observation.github_limited_until or 0.0
     return max(interval_sec, min(until - result.observation.now, _LONGEST_PAUSE_SEC))
-
-
-def _receiver(
-    address: str | None, secret_file: Path | None, pools: Sequence[Pool], pauses: Pauses
-) -> AbstractContextManager[object]:
-    """Return a context in which the webhook is served, or an empty one without the options. Raises InputError."""
-    if address is None and secret_file is None:
-        return nullcontext()
-    if address is None or secret_file is None:
-        raise InputError("--webhook and --webhook-secret must be given together",
-                         hint="without the secret a forged delivery cannot be detected")  # fmt: skip
-    from ..webhook import listening
-
-    return listening(address, secret_file, frozenset().union(*(pool.labels for pool in pools)), pauses.hint)
 
 
 def _prometheus(port: int, log: Log) -> Prometheus:

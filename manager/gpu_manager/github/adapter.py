@@ -72,10 +72,6 @@ class GithubAdapter:
         """Return the seconds between two sweeps. `active`: a job waits for a machine, or a machine starts."""
         return self._client.limits.interval_sec(active)
 
-    def hinted_interval_sec(self) -> float:
-        """Return the seconds between two sweeps after a hint."""
-        return self._client.limits.hinted_interval_sec()
-
     def observe(self, runs: Collection[RunKey]) -> GithubView:
         self._sweep.begin()
         problems: list[str] = []

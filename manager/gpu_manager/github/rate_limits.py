@@ -13,7 +13,6 @@ _LONGEST_PAUSE_SEC = 3600.0
 # Seconds between two sweeps (docs/adr/0025-the-runner-manager.md).
 _ACTIVE_SEC, _IDLE_SEC = 10.0, 30.0
 # Seconds from a hint to the sweep that follows it.
-_HINTED_SEC = 2.0
 # The secondary limit is 900 points a minute, and a request costs at least one (docs.github.com, "Rate limits for the
 # REST API"). The documentation does not say if a 304 answer costs one. The other 180 points are for other clients of
 # the installation.
@@ -70,20 +69,9 @@ class RateLimits:
         """Return the seconds between two sweeps. `active`: a job waits for a machine, or a machine starts."""
         pause_sec = _ACTIVE_SEC if active else _IDLE_SEC
         with self._lock:
-            pause_sec = max(pause_sec, self._least_sec)
+            # The seconds that the last sweep's requests need at the allowed rate per minute.
+            pause_sec = max(pause_sec, (self._sent - self._sent_before_sweep) * 60 / self._per_minute)
             return pause_sec * 2 if self._budget_fraction < _LOW_FRACTION else pause_sec
-
-    def hinted_interval_sec(self) -> float:
-        """Return the seconds between two sweeps after a hint. Hints do not count while the hourly budget is low."""
-        with self._lock:
-            if self._budget_fraction < _LOW_FRACTION:
-                return 2 * max(_IDLE_SEC, self._least_sec)
-            return max(_HINTED_SEC, self._least_sec)
-
-    @property
-    def _least_sec(self) -> float:
-        """The seconds that the last sweep's requests need at the allowed rate per minute."""
-        return (self._sent - self._sent_before_sweep) * 60 / self._per_minute
 
     def record_answer(self, status: int, headers: Mapping[str, str], message: str, github_unix: float) -> bool:
         """Count an answer and remember its limits. Return True if the answer reports a reached limit.

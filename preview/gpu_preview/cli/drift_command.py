@@ -62,5 +62,5 @@ def command(
     text = markdown.render(report)
     if output:
         shell.write(output, report, text)
-    shell.publish(report, text, as_json=as_json, annotations=() if annotate else None)
+    shell.publish(report, text, as_json=as_json, summarize=annotate)
     context.exit(report.exit_code)

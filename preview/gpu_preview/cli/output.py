@@ -11,7 +11,7 @@ import re
 import secrets
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -20,7 +20,6 @@ from gpu_ci.cli.output import InputError, note
 from gpu_common.visible import visible_lines
 
 from ..model import Report
-from ..phrases import number
 
 # The limit of a job summary (docs.github.com, "Workflow commands for GitHub Actions", "Step isolation and limits").
 _SUMMARY_BYTES = 1024 * 1024
@@ -43,14 +42,17 @@ def without_commands(text: str) -> str:
     return _COMMAND.sub(r"\1: :", visible_lines(text, _MESSAGE_CHARACTERS)).replace("##[", "# #[")
 
 
-def publish(report: Report, text: str, *, as_json: bool, annotations: Sequence[str] | None) -> None:
-    """Print the report as JSON or Markdown, and the annotations unless they are None."""
+def publish(report: Report, text: str, *, as_json: bool, summarize: bool) -> None:
+    """Print the report as JSON or Markdown. With `summarize`, add it to the job summary in GitHub Actions."""
     if as_json:
         click.echo(to_json(report), nl=False)
     else:
         show(text)
-    if annotations is not None:
-        annotate(annotations, text)
+    if not summarize:
+        return
+    if (file := os.environ.get("GITHUB_STEP_SUMMARY")) and len(text.encode()) < _SUMMARY_BYTES:
+        with Path(file).open("a", encoding="utf-8") as page:
+            page.write(text + "\n")
 
 
 def prepare(folder: Path) -> None:
@@ -117,15 +119,3 @@ def show(text: str) -> None:
         return
     token = secrets.token_hex(16)
     click.echo(f"::stop-commands::{token}\n{text}\n::{token}::")
-
-
-def annotate(lines: Sequence[str], summary: str) -> None:
-    """In GitHub Actions, print the annotations and add the report to the job summary."""
-    if os.environ.get("GITHUB_ACTIONS") == "true":
-        for line in lines:
-            click.echo(line)
-    elif lines:
-        note(f"--annotate: not in a step of GitHub Actions; {number(len(lines), 'annotation')} left out")
-    if (file := os.environ.get("GITHUB_STEP_SUMMARY")) and len(summary.encode()) < _SUMMARY_BYTES:
-        with Path(file).open("a", encoding="utf-8") as page:
-            page.write(summary + "\n")

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import click
-from gpu_ci.cli.output import InputError, ProblemsFound, note
+from gpu_ci.cli.output import ProblemsFound, note
 
 from .options import FiniteRange, ReportCommand
 
@@ -15,11 +15,9 @@ from .options import FiniteRange, ReportCommand
 @click.option("--base", required=True, metavar="REF", help="The revision to compare with, such as origin/main.")
 @click.option("--head", default="HEAD", show_default=True, metavar="REF", help="The revision with the change.")
 @click.option("--stack", "stacks", multiple=True, metavar="NAME", help="Only this stack; repeatable.")
-@click.option("--against-state", "states", multiple=True, metavar="STACK=FILE",
-              help="Compare this stack with its exported state, not with the base; repeatable.")  # fmt: skip
 @click.option("--output", type=click.Path(file_okay=False, path_type=Path), metavar="FOLDER",
               help="Also write report.md and report.json there.")  # fmt: skip
-@click.option("--annotate", is_flag=True, help="In GitHub Actions, annotate the lines of the pull request.")
+@click.option("--annotate", is_flag=True, help="In GitHub Actions, add the report to the job summary.")
 @click.option("--policy-pack", "packs", multiple=True, type=click.Path(path_type=Path), metavar="FOLDER",
               help="Check the head with this policy pack, in the version of the base; repeatable.")  # fmt: skip
 @click.option("--policy-pack-config", "pack_configs", multiple=True, metavar="FILE",
@@ -59,11 +57,10 @@ def command(context: click.Context, /, as_json: bool, output: Path | None, annot
     Examples:
       gpu-ci preview --base origin/main
       gpu-ci preview --base origin/main --stack staging --output report --annotate
-      gpu-ci preview --base origin/main --against-state prod=prod.json
       gpu-ci preview --base v1.2.0 --head v1.3.0 --policy-pack policies --json
     """
     from gpu_preview.cli import output as shell
-    from gpu_preview.report import annotations, markdown
+    from gpu_preview.report import markdown
 
     if output:
         shell.prepare(output)
@@ -71,7 +68,7 @@ def command(context: click.Context, /, as_json: bool, output: Path | None, annot
     text = markdown.render(report)
     if output:
         shell.write(output, report, text)
-    shell.publish(report, text, as_json=as_json, annotations=annotations.render(report) if annotate else None)
+    shell.publish(report, text, as_json=as_json, summarize=annotate)
     context.exit(report.exit_code)
 
 
@@ -87,7 +84,6 @@ def _report(options: dict[str, Any]) -> Any:
             base=options["base"],
             head=options["head"],
             stacks=options["stacks"],
-            states=_states(options["states"]),
             packs=[pack.absolute() for pack in options["packs"]],
             pack_settings=[file.absolute() for file in options["pack_configs"]],
             install=options["install"],
@@ -105,19 +101,3 @@ def _report(options: dict[str, Any]) -> Any:
         raise ProblemsFound(
             shell.without_commands(f"gpu-ci preview: {error}"), [{"text": shell.without_commands(str(error))}]
         ) from None
-
-
-def _states(arguments: tuple[str, ...]) -> dict[str, Path]:
-    """Return the files of `--against-state STACK=FILE`, by stack."""
-    files = {}
-    for argument in arguments:
-        name, equals, file = argument.partition("=")
-        if not (name and equals and file) or name in files:
-            raise InputError(
-                f"gpu-ci preview: --against-state {argument}: "
-                + (f"{name} has two states" if name in files else "is not STACK=FILE"),
-                expected="STACK=FILE, once for each stack",
-                hint="gpu-ci preview --base origin/main --against-state prod=prod.json",
-            )
-        files[name] = Path(file)
-    return files

@@ -20,7 +20,6 @@ from gpu_ci.gcp.gate.verdict import VERDICT_KEY
 from .. import pulumi_files
 from ..diff.value_pairs import joined
 from ..diff.values import PLACEHOLDER
-from ..engine.exported_state import ExportedState
 from ..engine.program import Engine
 from ..environment.packages import Packages
 from ..environment.virtualenv import resolved, run_without_tool
@@ -193,22 +192,6 @@ class Checkout:
         if result.code or result.exceeded_limit:
             reason = result.exceeded_limit or limits.tail(result.stderr) or limits.tail(init.stderr)
             raise PreviewError(f"its secrets cannot be replaced: {reason}")
-
-    def import_state(self, stack: str, state: ExportedState) -> None:
-        """Import an exported state into the stack.
-
-        Raises:
-            PreviewError: the engine rejects the state.
-        """
-        if not self.placeholders[stack]:
-            self.sandbox("stack", "init", stack, "--no-select", "--non-interactive", name=f"{stack}-init")
-        with tempfile.NamedTemporaryFile("w", dir=self.context.scratch, suffix=".json", encoding="utf-8") as file:
-            file.write(state.for_sandbox)
-            file.flush()
-            result = self.sandbox("stack", "import", "--stack", stack, "--file", file.name, name=f"{stack}-import")
-        if result.code or result.exceeded_limit:
-            reason = result.exceeded_limit or limits.tail(result.stderr)
-            raise PreviewError(f"its exported state cannot be imported: {reason}")
 
     def up(self, stack: str) -> Finished:
         """Run `pulumi up` for the stack."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -13,9 +13,8 @@ from pathlib import Path
 from gpu_common.visible import visible
 
 from .. import pulumi_files
-from ..engine import digest, events, exported_state
+from ..engine import digest, events
 from ..engine.digest import DigestError, DigestTooLargeError
-from ..engine.exported_state import ExportedState
 from ..engine.program import Engine, clean, failure, made_by
 from ..environment import policy_packs
 from ..environment.packages import Packages
@@ -27,10 +26,7 @@ from ..isolation import bubblewrap, files
 from ..isolation.limits import Limits
 from ..json_text import TooMuchError
 from ..model import Counts, Report, Side, Stack, Status
-from ..phrases import number
-from ..report import locations
 from ..report.analysis import analyze
-from ..report.locations import SourceFiles
 from .checkout import Checkout, RunContext, Snapshot, copy
 
 _PREVIEW_FAILED = "error: preview failed"
@@ -44,8 +40,6 @@ class Request:
     head: str = "HEAD"
     stacks: Sequence[str] = ()
     """The names of the stacks; empty for all stacks with a file in either revision."""
-    states: Mapping[str, Path] = field(default_factory=dict)
-    """Exported states, by stack. Such a stack is compared with its state instead of the deployed base."""
     packs: Sequence[Path] = ()
     """Folders of policy packs. A pack in the repository is used in the version of the base, with its settings."""
     pack_settings: Sequence[Path] = ()
@@ -88,7 +82,6 @@ class Comparison:
     packages: Packages
     commits: tuple[str, str] = ("", "")
     names: Sequence[str] = ()
-    states: Mapping[str, ExportedState] = field(default_factory=dict)
     base_failed: dict[str, str] = field(default_factory=dict)
     """The error messages of stacks that the base could not deploy, by name."""
     head_failed: str = ""
@@ -99,7 +92,7 @@ class Comparison:
     def deploy_base(self) -> None:
         """Deploy every stack of the base in one sandbox, and save its state."""
         before, context = self.before, self.before.context
-        deployed = [name for name in self.names if name in before.files and name not in self.states]
+        deployed = [name for name in self.names if name in before.files]
         try:
             if deployed:
                 before.install(self.packages, self.request.install)
@@ -130,7 +123,7 @@ class Comparison:
         installed_with = (*self.before.installed_with, *self.after.installed_with)
         return Report(
             made_by=made_by(),
-            how="state" if all(name in self.states for name in self.names) else "base",
+            how="base",
             base=Side(ref=self.request.base, commit=self.commits[0]),
             head=Side(ref=self.request.head, commit=self.commits[1]),
             stacks=stacks,
@@ -149,17 +142,12 @@ class Comparison:
         return found.model_copy(update={"seconds": round(time.monotonic() - began, 1)})
 
     def _stack(self, name: str) -> Stack:
-        before, after, state = self.before, self.after, self.states.get(name)
+        before, after = self.before, self.after
         old, new = before.files.get(name), after.files.get(name)
         file = (after if new else before).file(name)
-        common = {"stack": name, "file": file, "state": self.request.states[name].name if state else ""}
 
         def stack_result(status: Status, **more: object) -> Stack:
-            if (read := new or old) and (error := more.get("error")):
-                more["place"] = locations.of_error(
-                    str(error), read, file, after.root if status is Status.FAILED else None
-                )
-            return Stack.model_validate({**common, "status": status, **more})
+            return Stack.model_validate({"stack": name, "file": file, "status": status, **more})
 
         if name in self.base_failed:
             return stack_result(Status.BASE_FAILED, error=self.base_failed[name])
@@ -169,15 +157,12 @@ class Comparison:
         except PreviewError as error:
             return stack_result(Status.FAILED, error=clean(str(error)))
         if new is None:
-            remaining = digest.of_state(state.text if state else before.exported(name))
+            remaining = digest.of_state(before.exported(name))
             return stack_result(Status.REMOVED, resources=remaining, counts=Counts.of(remaining))
         if self.head_failed:
             return stack_result(Status.FAILED, error=self.head_failed)
         try:
             after.set_placeholders(name)
-            if state:
-                after.context.say(f"{name}: importing the exported state, without {number(state.secrets, 'secret')}")
-                after.import_state(name, state)
         except PreviewError as error:
             return stack_result(Status.FAILED, error=clean(str(error)))
         after.context.say(f"{name}: previewing the head")
@@ -197,10 +182,9 @@ class Comparison:
         if finished.exceeded_limit or (not by_policy and (found.errors or finished.code)):
             error_text = failure(finished, after.root, found)
             return stack_result(Status.FAILED, error=error_text, resources=found.resources, counts=found.counts)
-        files = SourceFiles(file, after.root, str(after.project.relative_to(after.root)), old, new, before.root)
-        status = Status.NEW if old is None and state is None else Status.PREVIEWED
+        status = Status.NEW if old is None else Status.PREVIEWED
         stack = stack_result(status, violations=violations, policies=self.policies.sentence(packs_sentence))
-        return analyze(stack, found, files, event_log, self.request.max_usd_month)
+        return analyze(stack, found, old, new, event_log, self.request.max_usd_month)
 
 
 def _checked_out(request: Request, repository: Repository, folder: Path, say: Callable[[str], None]) -> Comparison:
@@ -209,7 +193,6 @@ def _checked_out(request: Request, repository: Repository, folder: Path, say: Ca
     Raises:
         PreviewError: files are rejected, no engine was found, or the required isolation is not available.
     """
-    states = exported_state.read_all(request.states)
     head = repository.commit(request.head)
     tip = base = repository.commit(request.base)
     if request.from_fork_point:
@@ -239,7 +222,6 @@ def _checked_out(request: Request, repository: Repository, folder: Path, say: Ca
     after = _exported("head", head, repository, replace(context, isolated_by=isolation.reading_only(*read_only)))
     if why := pulumi_files.why_not_comparable(before.project, after.project):
         raise PreviewError(why)
-    exported_state.check_projects(states, {pulumi_files.project_name(each.project) for each in (before, after)})
     # The SDK schemas that the sandbox of the checkout has cached save two seconds. They are used only if no commit can
     # have put them, or a symbolic link, there.
     cache = packages.project / ".sandbox" / "cache"
@@ -249,7 +231,7 @@ def _checked_out(request: Request, repository: Repository, folder: Path, say: Ca
         with contextlib.suppress(OSError):  # another process may write there
             copy(cache, scratch / "world" / "cache")
     names = selected_stacks(request, before, after)
-    return Comparison(request, before, after, selection, packages, (base, head), names, states)
+    return Comparison(request, before, after, selection, packages, (base, head), names)
 
 
 def _exported(name: str, commit: str, repository: Repository, context: RunContext) -> Checkout:
@@ -280,7 +262,7 @@ def selected_stacks(request: Request, before: Checkout, after: Checkout) -> list
         PreviewError: neither revision has a requested stack, or any stack.
     """
     known = sorted({*before.files, *after.files})
-    requested = list(dict.fromkeys([*request.stacks, *request.states]))
+    requested = list(dict.fromkeys(request.stacks))
     if unknown := [name for name in requested if name not in known]:
         listed = ", ".join(known) or "a Pulumi.<stack>.yaml"
         raise PreviewError(f"neither base nor head has the stack {', '.join(unknown)}\n  expected: {listed}")

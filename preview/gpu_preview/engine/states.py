@@ -31,15 +31,11 @@ class State:
     """True if the engine removes the resource from the state without deleting it in the cloud (retainOnDelete)."""
     external: bool = False
     """True if the stack only reads the resource and does not manage it."""
-    positions: tuple[str, ...] = ()
-    """The calls that create the resource, the innermost first, such as `project:///infra/pools.py#55`."""
 
     @classmethod
     def of(cls, found: Any) -> State:
         """Return the state in an `oldState` or `newState` of the digest."""
         state: Mapping[str, Any] = found if isinstance(found, Mapping) else {}
-        frames = [state, *as_list(state.get("stackTrace"))]
-        positions = [as_text(frame.get("sourcePosition")) for frame in frames if isinstance(frame, Mapping)]
         return cls(
             urn=as_text(state.get("urn")),
             type=as_text(state.get("type")),
@@ -50,7 +46,6 @@ class State:
             protect=state.get("protect") is True,
             retained=state.get("retainOnDelete") is True,
             external=state.get("external") is True,
-            positions=tuple(dict.fromkeys(filter(None, positions))),
         )
 
 

@@ -1,4 +1,4 @@
-"""Finds dangers, costs and policy violations in the changes that the engine reports, each with its place."""
+"""Finds dangers, costs and policy violations in the changes that the engine reports."""
 
 from __future__ import annotations
 
@@ -19,45 +19,36 @@ from .. import pulumi_files
 from ..engine import events
 from ..engine.digest import Digest
 from ..engine.program import clean
-from ..engine.states import STACK, Change, State
-from ..model import Amount, Cost, Finding, Operation, PoolCost, Severity, Stack, Violation
-from . import danger_rules, locations
+from ..engine.states import STACK, State
+from ..json_text import as_map
+from ..model import Amount, Cost, Finding, Operation, PoolCost, Severity, Stack
+from . import danger_rules
 from .danger_rule import BEYOND_BUDGET
 from .danger_rules import secrecy
-from .locations import SourceFiles, StackLines
 
 # The program's warning about outdated prices (gpu_catalog/staleness.py), which matters only if a cost changes.
 _OLD_PRICES = re.compile(r"the prices? of .+ (?:was|were) read on ")
 
 
-def analyze(stack: Stack, found: Digest, files: SourceFiles, log: Path, max_usd_month: float | None) -> Stack:
-    """Return a stack's part of the report. `log` is the engine's event log."""
+def analyze(
+    stack: Stack, found: Digest, old: Path | None, new: Path | None, log: Path, max_usd_month: float | None
+) -> Stack:
+    """Return a stack's part of the report.
+
+    `old` and `new` are the stack files of both revisions, and `log` is the engine's event log.
+    """
     before, after = states(found)
     outputs = events.outputs(log)
     # The engine writes its digest before the program has set the outputs.
     before, after = (_with_outputs(*pair) for pair in ((before, outputs.before), (after, outputs.after)))
     creates_resources = any(each.operation in (Operation.CREATE, Operation.REPLACE) for each in found.resources)
-    money, unknown = cost(files.before, files.after)
+    money, unknown = cost(old, new)
     other_findings = [
-        *secrecy.in_stack_files(files.before, files.after, files.lines),
+        *secrecy.in_stack_files(old, new, stack.file),
         *check_budget(money, max_usd_month),
         *unknown,
         *(each for each in warnings(found) if (money and money.pools) or not _OLD_PRICES.match(each.text)),
     ]
-    changes = {
-        each.urn: Change(each, before.get(each.moved_from or each.urn), after.get(each.urn)) for each in found.resources
-    }
-
-    def changed(finding: Finding) -> Finding:
-        return finding.model_copy(update={"place": locations.of_change(finding, changes.get(finding.urn), files)})
-
-    def placed(finding: Finding) -> Finding:
-        place = finding.place or locations.of_pool_or_source(finding, changes.get(finding.urn), files)
-        return finding.model_copy(update={"place": place})
-
-    def broken(violation: Violation) -> Violation:
-        return violation.model_copy(update={"place": placed(_finding(violation, changes.get(violation.urn))).place})
-
     dangers = danger_rules.find(before, after, found.resources)
     touched = {each.urn for each in found.resources if each.operation != Operation.SAME or each.moved_from}
     # Advice about unchanged resources is not part of this review.
@@ -67,8 +58,8 @@ def analyze(stack: Stack, found: Digest, files: SourceFiles, log: Path, max_usd_
             "counts": found.counts,
             "resources": found.resources,
             "outputs": outputs.differing(creates_resources=creates_resources),
-            "findings": (*map(changed, dangers), *map(placed, other_findings)),
-            "violations": tuple(map(broken, violations)),
+            "findings": (*dangers, *other_findings),
+            "violations": tuple(violations),
             "cost": money,
         }
     )
@@ -82,14 +73,6 @@ def states(found: Digest) -> tuple[dict[str, State], dict[str, State]]:
 
 def _with_outputs(pair: Mapping[str, State], outputs: Mapping[str, Any]) -> dict[str, State]:
     return {urn: replace(each, outputs=outputs) if each.type == STACK else each for urn, each in pair.items()}
-
-
-def _finding(violation: Violation, change: Change | None) -> Finding:
-    """Return a finding for a violation, because a place is searched for a finding."""
-    component = change.resource.component if change else ""
-    return Finding(
-        rule=violation.policy, severity=Severity.DANGER, text=violation.text, urn=violation.urn, component=component
-    )
 
 
 def warnings(found: Digest) -> Iterator[Finding]:
@@ -171,7 +154,7 @@ class UnpricedError(Exception):
 def _of(path: Path) -> StackCost | None:
     """Return the cost of the pools of a stack file, or None without gpu-ci pools."""
     try:
-        if not StackLines(path.name, pulumi_files.compose(path)).has(POOLS):
+        if POOLS not in as_map(as_map(pulumi_files.loaded(path)).get("config")):
             if POOLS in pulumi_files.defaults(path):
                 raise UnpricedError
             return None

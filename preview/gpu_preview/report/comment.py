@@ -363,9 +363,7 @@ def load_untrusted(path: Path, commit: str = "") -> Report:
     if not _MADE_BY.fullmatch(report.made_by):
         raise CommentError(f"{path}: madeBy: is no version of gpu-ci\n  expected: for example `gpu-ci 0.1.0`")
     if commit and report.how == "drift":
-        raise CommentError(
-            f"{path}: how: a report on drift has no commit\n  expected: base or state, for a pull request"
-        )
+        raise CommentError(f"{path}: how: a report on drift has no commit\n  expected: base, for a pull request")
     if commit and report.head.commit != commit:
         raise CommentError(
             f"{path}: head.commit: the report and the run have different commits\n  expected: {commit}\n"

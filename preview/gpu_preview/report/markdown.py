@@ -61,7 +61,6 @@ _SIGNS = {
 }
 _COMPARISONS = {
     "base": "compared with the base, deployed offline",
-    "state": "compared with the exported state of each stack",
     "drift": "what exists, compared with the state",
 }
 
@@ -247,9 +246,6 @@ def lines(stack: Stack, detail: Detail, comparison: str) -> Iterator[str]:
         )
     remarks = of_severity(stack, Severity.WARNING, Severity.NOTE)
     yield from _warnings([each for each in remarks if each.rule != KEEPS_JOBS], detail)
-    if stack.state:
-        state = code(stack.state, _NAME_CHARS)
-        yield from ("", f"Compared with the exported state {state}, assuming that its secrets are unchanged.")
     # A preview that failed may have ended before the packs ran.
     if stack.policies not in ("", NO_PACK) and stack.status != Status.FAILED:
         yield from ("", f"Policies: {prose(stack.policies, detail.text_chars)}")
@@ -274,7 +270,7 @@ def _violations(found: Sequence[model.Violation], detail: Detail) -> Iterator[st
         yield from ("", "**Policy violations**", "")
         for each in islice(_without_repeats(found), detail.items):
             text = f"{code(each.policy, _NAME_CHARS)} ({each.level}): {prose(each.text, detail.text_chars)}"
-            yield f"- {text}{_about(each.urn)}{_place(each.place)}"
+            yield f"- {text}{_about(each.urn)}"
         yield from (f"- {rest}" for rest in _rest(found, detail.items))
 
 
@@ -306,8 +302,7 @@ def _keeps_jobs(stack: Stack, detail: Detail) -> Iterator[str]:
     if found:
         yield ""
     for each in found[: detail.listed]:
-        where = f" ({_place(each.place).strip()})" if each.place else ""
-        yield f"- {prose(each.text, detail.text_chars)}{where}"
+        yield f"- {prose(each.text, detail.text_chars)}"
     yield from (f"- {rest}" for rest in _rest(found, detail.listed))
 
 
@@ -370,15 +365,11 @@ def _finding(found: Finding, detail: Detail) -> str:
     hint = f" *{prose(found.hint, detail.text_chars)}*" if found.hint else ""
     stop = "." if found.hint and found.text[-1:] not in (".", "!", "?", "…") else ""
     text = prose(f"{found.text}{stop}", detail.text_chars)
-    return f"**{prose(found.rule, _NAME_CHARS)}**: {text}{hint}{_about(found.urn)}{_place(found.place)}"
+    return f"**{prose(found.rule, _NAME_CHARS)}**: {text}{hint}{_about(found.urn)}"
 
 
 def _about(urn: str) -> str:
     return f" ({code(_name_in(urn), _NAME_CHARS)})" if urn else ""
-
-
-def _place(place: model.Place | None) -> str:
-    return f" at {code(f'{place.file}:{place.line}', _NAME_CHARS)}" if place else ""
 
 
 def _folded(title: str, body: Sequence[str]) -> Iterator[str]:

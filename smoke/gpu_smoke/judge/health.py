@@ -81,7 +81,7 @@ def judge(
         stages: NVML's samples during the work, by stage.
         xids: The Xids reported during the work.
         speeds: The checks of measured speeds.
-        better_link: The GPU or the earlier runs with a faster PCIe link; empty without one.
+        better_link: The GPU with a faster PCIe link; empty without one.
     """
     all_samples = merged(stages.values())
     timed_samples = merged(samples for stage, samples in stages.items() if stage in TIMED)

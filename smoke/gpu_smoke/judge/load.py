@@ -120,7 +120,7 @@ def pcie(
 
     - it is below what DCGM requires of the model
     - copies from the host are slow even for such a link
-    - another GPU, or earlier runs, have a better link
+    - another GPU has a better link
 
     Args:
         subject: The GPU.
@@ -128,7 +128,7 @@ def pcie(
         after: NVML's answers after the work.
         samples: The samples in timed stages.
         h2d: The speed of copies from the host in GB/s; None if it was not measured.
-        better: The GPU or the earlier runs with a better link; empty without one.
+        better: The GPU with a better link; empty without one.
     """
     replays = (after["replays"] or 0) - (before["replays"] or 0)
     where: dict[str, Any] = {"gpu": subject.index, "value": float(replays), "unit": "replays"}

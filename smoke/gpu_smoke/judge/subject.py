@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from ..checks import place
 from ..data.gpus import FLOP_PER_CLOCK, GPUS, THEORY_COPY, THEORY_GEMM, Gpu, Speed
-from ..history import OwnSpeed
 from ..options import capability
 from ..plan import training_dtype
 
@@ -28,22 +27,18 @@ class Subject:
     cc: str = ""
     sm: int = 0
     mem_bytes: int = 0
-    own: tuple[OwnSpeed, ...] = ()  # the user's own measurements of its model
     # Maximum clocks and the width of the memory bus; 0 if torch does not report them.
     clock_mhz: int = 0
     memory_clock_mhz: int = 0
     memory_bus_bits: int = 0
 
     @classmethod
-    def of(cls, device: str, reported: Mapping[str, Any], own: Sequence[OwnSpeed] = ()) -> Subject:
+    def of(cls, device: str, reported: Mapping[str, Any]) -> Subject:
         """Build a subject from the properties that a worker reported."""
         if device == "cpu":
             return cls(None, "CPU")
-        mine = tuple(each for each in own if each.kind[0] == whole_gpu(reported["name"]))
         clocks = {name: reported.get(name, 0) for name in ("clock_mhz", "memory_clock_mhz", "memory_bus_bits")}
-        return cls(
-            reported["index"], reported["name"], reported["cc"], reported["sm"], reported["mem_bytes"], mine, **clocks
-        )
+        return cls(reported["index"], reported["name"], reported["cc"], reported["sm"], reported["mem_bytes"], **clocks)
 
     @property
     def on_cpu(self) -> bool:
@@ -79,7 +74,7 @@ class Subject:
     @property
     def share(self) -> float:
         """The share of the GPU's multiprocessors that the device has: 1 for a whole GPU, less for a MIG slice."""
-        whole = self.row.sm if self.row else max((each.kind[1] for each in self.own), default=0)
+        whole = self.row.sm if self.row else 0
         return min(1.0, self.sm / whole) if whole and self.slice else 1.0
 
     @property
@@ -89,11 +84,8 @@ class Subject:
 
     @property
     def gemm(self) -> Speed | None:
-        """The expected speed of matrix products.
-
-        It comes from the user's measurements, else from published ones, else from a share of the theoretical maximum.
-        """
-        known = self._own("gemm.speed", *self.timed) or (self.row.gemm if self.row else None)
+        """The expected speed of matrix products: a published one, else a share of the theoretical maximum."""
+        known = self.row.gemm if self.row else None
         sm = self.row.sm if self.row else self.sm
         most = sm * self.clock_mhz * FLOP_PER_CLOCK.get(self.cc, 0) / 1e6
         return known or _theory(most, THEORY_GEMM)
@@ -101,15 +93,10 @@ class Subject:
     @property
     def copy(self) -> Speed | None:
         """The expected speed of copies in its memory."""
-        known = self._own("mem.speed") or (self.row.copy if self.row else None)
+        known = self.row.copy if self.row else None
         # Memory transfers twice a clock. torch does not report the part of the bus that a slice has.
         most = 0.0 if self.slice else 2 * self.memory_clock_mhz * self.memory_bus_bits / 8 / 1e3
         return known or _theory(most, THEORY_COPY)
-
-    def _own(self, check: str, *timed: str | int) -> Speed | None:
-        found = [each for each in self.own if each.kind[2] == check and timed in ((), each.kind[3:])]
-        sources = tuple(f"own measurement of {each.date} ({each.samples})" for each in found)
-        return Speed(min(each.median for each in found), sources) if found else None
 
 
 def _theory(most: float, share: float) -> Speed | None:

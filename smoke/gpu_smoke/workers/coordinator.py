@@ -23,8 +23,7 @@ from .. import checks, faults, output, plan
 from ..compat import rules
 from ..data import health
 from ..faults import Meaning
-from ..history import References, Run
-from ..judge import between_gpus, completeness, devices, history, results, speed, static
+from ..judge import between_gpus, completeness, devices, results, speed, static
 from ..judge.subject import Subject
 from ..options import Options
 from ..plan import ALONE, FREE, Stage
@@ -65,11 +64,9 @@ JUDGES: dict[str, Callable[[Subject, dict[str, Any]], list[checks.Check]]] = {
 class WorkerGroup(Group):
     """All workers of a run, and the handling of their events."""
 
-    def __init__(
-        self, options: Options, receipt: Receipt, references: References, on_start: Callable[[WorkerProcess], None]
-    ) -> None:
+    def __init__(self, options: Options, receipt: Receipt, on_start: Callable[[WorkerProcess], None]) -> None:
         super().__init__(on_start)
-        self.options, self.receipt, self.references = options, receipt, references
+        self.options, self.receipt = options, receipt
         self.profile = options.chosen_profile
         self.subjects: dict[int, Subject] = {}
         self.nvml = NvmlMonitor(options, receipt)
@@ -123,9 +120,7 @@ class WorkerGroup(Group):
         if self.subjects and not self.options.on_cpu:
             receipt.add(*between_gpus.hashes(self.subjects, receipt.products))
             receipt.add(*speed.against_peers(self.subjects, receipt.checks))
-        if self.subjects and self.references.earlier is not None:
-            receipt.add(*history.judge(Run("", receipt.record()), self.references.earlier))
-        self.nvml.add_checks(self.subjects, self.references.earlier or ())
+        self.nvml.add_checks(self.subjects)
         if not checks.bad(receipt.checks):
             receipt.add(*completeness.complete(self.profile, [*self.subjects.values()], receipt.checks))
 
@@ -254,8 +249,7 @@ class WorkerGroup(Group):
         receipt.devices = event["devices"]
         receipt.add(*devices.devices(self.options, receipt.devices, event["message"]))
         self.subjects = {
-            properties["index"]: Subject.of(self.options.device, properties, self.references.own)
-            for properties in receipt.devices
+            properties["index"]: Subject.of(self.options.device, properties) for properties in receipt.devices
         }
         self._set_deadline()
         for index, subject in self.subjects.items():

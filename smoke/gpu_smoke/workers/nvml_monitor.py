@@ -7,12 +7,11 @@ the other workers. During the work it reports samples, and Xids: the error numbe
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import Any
 
 from ..checks import BAD, Check
-from ..history import Run
-from ..judge import health, history, load
+from ..judge import health, load
 from ..judge.nvml_samples import Samples, error_of, merged, other_processes
 from ..judge.subject import Subject
 from ..options import Options
@@ -99,11 +98,8 @@ class NvmlMonitor:
         self._skip_all(health.skipped("NVML took too long to load"))
         return True
 
-    def add_checks(self, subjects: Mapping[int, Subject], earlier: Sequence[Run] = ()) -> None:
-        """Judge the answers, and add the cause to checks of slow GPUs.
-
-        `earlier` has the runs whose PCIe links are compared.
-        """
+    def add_checks(self, subjects: Mapping[int, Subject]) -> None:
+        """Judge the answers, and add the cause to checks of slow GPUs."""
         if not self._has_answers:
             return
         found = health.hidden_from_cuda(self._gpus, len(self.receipt.devices))
@@ -113,9 +109,8 @@ class NvmlMonitor:
         }
         for index, subject in subjects.items():
             before, after = self._data_of(index, self._gpus), self._data_of(index, self._after)
-            better_here = load.wider(subject, links) if subject in links else ""
-            better_earlier = history.wider(subject.name, links[subject].width, earlier) if subject in links else ""
-            found += self._checks_of(subject, before, after, better_here or better_earlier)
+            better_link = load.wider(subject, links) if subject in links else ""
+            found += self._checks_of(subject, before, after, better_link)
             if after and not error_of(after["nvlink"]):
                 active_nvlinks[subject] = after["nvlink"]["active"]
         fewer = {check.gpu: check for check in load.unequal(active_nvlinks)}

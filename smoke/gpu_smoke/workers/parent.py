@@ -15,7 +15,6 @@ from collections.abc import Callable, Iterator
 from typing import Generic, TypeVar
 
 from .. import machine, output
-from ..history import References
 from ..judge import static
 from ..options import Options
 from ..peers import Peers
@@ -31,11 +30,11 @@ STOP_SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 GRACE_SEC = 3.0  # the time for killed processes to end; a process that waits inside the driver may never end
 
 
-def run(options: Options, receipt: Receipt, references: References) -> int:
+def run(options: Options, receipt: Receipt) -> int:
     """Check the machine and every device, decide the verdict, and only then wait for hanging processes."""
     with stop_signals() as stopped:
         peers = Peers(options.peers)
-        loop = EventLoop(lambda on_start: WorkerGroup(options, receipt, references, on_start))
+        loop = EventLoop(lambda on_start: WorkerGroup(options, receipt, on_start))
         try:
             if not check_before_driver_calls(options, receipt):
                 loop.group.begin()

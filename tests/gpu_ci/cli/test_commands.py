@@ -66,7 +66,7 @@ def test_it_takes_json_unless_it_is_a_group(ask: Ask, words: tuple[str, ...]) ->
 @every_command
 def test_an_option_there_is_not_ends_with_2_or_with_1_where_2_is_a_change(ask: Ask, words: tuple[str, ...]) -> None:
     answer = ask(*words, "--nonsense")
-    assert (answer.code, answer.out) == (1 if words[0] in ("preview", "drift", "strip-state") else 2, "")
+    assert (answer.code, answer.out) == (1 if words[0] in ("preview", "drift") else 2, "")
     assert "--nonsense" in answer.err
     assert f"hint: gpu-ci {' '.join(words)}" in answer.err
 

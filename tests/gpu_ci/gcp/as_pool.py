@@ -8,7 +8,7 @@ from gpu_catalog import Machine, queries, solver
 from gpu_catalog.setup import driver_source
 
 # The fields that only other kinds of pools have, and those that no user sets on a machine of Compute Engine.
-_UNSAID = ("kernel_module", "ami_type", "mig_profile", "gke_partition_size", "python")
+_UNSAID = ("kernel_module", "ami_type", "python")
 _OWN = "projects/acme-ci/global/images/gpu"
 SHA256 = "e" * 64
 _PLAIN = "projects/ubuntu-os-cloud/global/images/family/ubuntu-2404-lts-amd64"

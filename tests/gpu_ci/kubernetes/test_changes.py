@@ -111,7 +111,6 @@ CHANGES: list[tuple[type[Component], dict[str, Any], dict[str, str]]] = [
     (SmokeJob, {"image": IMAGE}, {"job": REPLACE}),
     (SmokeJob, {"image_pull_secrets": ["ghcr"]}, {"job": REPLACE}),
     (SmokeJob, {"run_as_user": 1001}, {"job": REPLACE}),
-    (SmokeJob, {"kubeconfig": "{}"}, {}),
     (SmokeJob, {"closed_to_cluster": True}, {"job": REPLACE}),
     (SmokeJob, {"gpus": 2}, {"job": REPLACE}),
     (SmokeJob, {"nodes": 2}, {"job": REPLACE}),

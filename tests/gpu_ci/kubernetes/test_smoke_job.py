@@ -219,11 +219,13 @@ def test_after_a_failed_check_a_warning_has_the_consequence_and_a_hint(
     monkeypatch.setattr(pulumi.log, "warn", lambda text, _: said.append(text))
     owner = pulumi.Resource.__new__(pulumi.Resource)
     options = smoke_job.after_failure(
-        owner, "l4-job-failed", lambda failed: smoke_job._failure_warning("l4", failed, []), ("create",)
+        owner, "l4-job-failed", lambda failed: smoke_job._failure_warning("l4", failed), ("create",)
     )
     assert options["hooks"].on_error == [hooks["l4-job-failed"]]
+    inputs = {"metadata": {"namespace": "gpu-ci"}}
     removed, made = (
-        pulumi.ErrorHookArgs("", "", "l4-job", JOB, failed_operation=word) for word in ("delete", "create")
+        pulumi.ErrorHookArgs("", "", "l4-job", JOB, new_inputs=inputs, failed_operation=word)
+        for word in ("delete", "create")
     )
     assert (hooks["l4-job-failed"](removed), said) == (False, [])
     assert hooks["l4-job-failed"](made) is False, "it would be tried again at once"
@@ -232,7 +234,8 @@ def test_after_a_failed_check_a_warning_has_the_consequence_and_a_hint(
             "l4: the check did not pass, so no dependent resource was created or changed: an existing "
             "scale set keeps its image and settings, and a new scale set is not created. The nodes are already "
             "changed\n"
-            "  hint: fix the cause in the error, or revert the change; the next pulumi up repeats the check"
+            "  hint: kubectl get events --namespace gpu-ci shows why a pod did not start; fix the cause, or revert "
+            "the change; the next pulumi up repeats the check"
         )
     ]
 

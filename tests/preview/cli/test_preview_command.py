@@ -14,6 +14,7 @@ from gpu_preview.engine.program import Engine
 from gpu_preview.errors import PreviewError
 from gpu_preview.git.repository import Repository
 from gpu_preview.model import Counts, Stack, Status
+from gpu_preview.report import markdown
 
 from tests.preview import reports
 from tests.preview.reports import report, stack
@@ -37,7 +38,6 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         (["preview"], "Missing option '--base'"),
         (["preview", "--nothing"], "gpu-ci preview: No such option"),
         (["preview", "--base", "main", "--memory-gib", "none"], "'none' is not a valid float"),
-        (["preview", "--base", "main", "--against-state", "dev"], "--against-state dev: is not STACK=FILE"),
         (["preview", "--base", "main"], "no commit named 'HEAD'"),
         (["preview", "--base", "main", "--output", "Pulumi.yaml/x"], "cannot be written"),
         *(
@@ -74,14 +74,13 @@ def test_a_folder_that_takes_no_report_is_known_before_anything_runs(
     assert "/proc/report: cannot be written" in capsys.readouterr().err
 
 
-def test_outside_of_github_actions_a_note_counts_the_annotations(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_in_github_actions_the_report_is_added_to_the_summary(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("gpu_preview.compare.compare.compare", lambda *_: reports.FAILED)
+    monkeypatch.setenv("GITHUB_STEP_SUMMARY", str(tmp_path / "summary.md"))
+    assert run(["preview", "--base", "main"]) == 1
+    assert not (tmp_path / "summary.md").exists()
     assert run(["preview", "--base", "main", "--annotate"]) == 1
-    output = capsys.readouterr()
-    assert not any(line.startswith("::") for line in output.out.splitlines())
-    assert "--annotate: not in a step of GitHub Actions; 1 annotation left out" in output.err
+    assert (tmp_path / "summary.md").read_text() == markdown.render(reports.FAILED) + "\n"
 
 
 def test_without_a_required_isolation_no_file_is_written(

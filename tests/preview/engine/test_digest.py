@@ -14,10 +14,9 @@ from gpu_preview.cli import output
 from gpu_preview.engine import events
 from gpu_preview.engine.digest import DigestError, of_state, parse
 from gpu_preview.model import Counts, Operation
-from gpu_preview.report import annotations, markdown
+from gpu_preview.report import markdown
 from gpu_preview.report.analysis import analyze, warnings
 from gpu_preview.report.comment import CommentError, load_untrusted
-from gpu_preview.report.locations import SourceFiles
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -233,8 +232,7 @@ TEMPLATE = {"machineType": "g2-standard-8", "metadata": {"boot-script": "x"}, "p
 def state(urn: str, **inputs: Any) -> dict[str, Any]:
     return {
         "urn": urn, "type": urn.split("$")[-1].split("::")[-2], "parent": STACK, "inputs": inputs, "outputs": inputs,
-        "dependencies": [POOL], "protect": False, "sourcePosition": "project:///infra/pools.py#55",
-        "stackTrace": [{"sourcePosition": "project:///infra/pools.py#7"}],
+        "dependencies": [POOL], "protect": False,
     }  # fmt: skip
 
 
@@ -293,12 +291,11 @@ def put(value: Any, path: tuple[str | int, ...], part: Any) -> Any:
 def error_of(folder: Path, text: str) -> str:
     """Return all forms of the report, or the error."""
     (folder / "log").touch()
-    files = SourceFiles("Pulumi.staging.yaml", folder, "", None, None, folder)
     try:
-        report = reports.report(analyze(reports.stack(), parse(text), files, folder / "log", None))
+        report = reports.report(analyze(reports.stack(), parse(text), None, None, folder / "log", None))
     except DigestError as error:
         return str(error)
-    forms = [markdown.render(report), output.to_json(report), *annotations.render(report)]
+    forms = [markdown.render(report), output.to_json(report)]
     return "".join(form.encode().decode() for form in forms)
 
 

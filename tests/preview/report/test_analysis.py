@@ -9,11 +9,9 @@ from typing import Any
 import pytest
 from gpu_common import pulumi_wire
 from gpu_preview.engine.digest import parse
-from gpu_preview.model import Amount, Cost, Place, Severity, Stack, Violation
+from gpu_preview.model import Amount, Cost, Severity, Stack, Violation
 from gpu_preview.report.analysis import analyze, check_budget, cost
-from gpu_preview.report.locations import SourceFiles
 
-from tests.preview.report.test_locations import program
 from tests.preview.reports import stack
 
 STACK = "urn:pulumi:dev::p::pulumi:pulumi:Stack::p-dev"
@@ -26,10 +24,6 @@ def step(op: str, urn: str, before: Any, after: Any, was: str = "") -> dict[str,
     for side in sides.values():
         side["type"] = urn.split("::")[2]
     return {"op": op, "urn": urn, **sides}
-
-
-def files(folder: Path) -> SourceFiles:
-    return SourceFiles("", folder, "", None, None, folder)
 
 
 def advice(urn: str, level: str = "advisory") -> Violation:
@@ -47,9 +41,7 @@ def ask(tmp_path: Path, violations: tuple[Violation, ...] = (), **outputs: Any) 
     log = tmp_path / "events"
     log.write_text(json.dumps({"resOutputsEvent": {"metadata": metadata}}) + "\n")
     given = stack("dev", violations=violations, policies="ran x")
-    return analyze(
-        given, parse(json.dumps({"steps": steps})), SourceFiles("", tmp_path, "", None, None, tmp_path), log, None
-    )
+    return analyze(given, parse(json.dumps({"steps": steps})), None, None, log, None)
 
 
 def test_advice_on_what_stays_as_it_is_is_left_out(tmp_path: Path) -> None:
@@ -60,30 +52,6 @@ def test_advice_on_what_stays_as_it_is_is_left_out(tmp_path: Path) -> None:
         (UPDATED, "advisory"),
         (SAME, "mandatory"),
     ]
-
-
-def test_a_danger_stands_where_the_change_is_and_a_policy_and_a_warning_at_the_pool(tmp_path: Path) -> None:
-    head, base = program(tmp_path / "head"), program(tmp_path / "base")
-    pool, rule = "urn:pulumi:dev::p::my:own:Pool::l4", "urn:pulumi:dev::p::gcp:compute/firewall:Firewall::ssh"
-    open_to = {"direction": "INGRESS", "allows": [{"protocol": "tcp", "ports": ["22"]}]}
-    sides = [{**open_to, "sourceRanges": [one]} for one in ("10.0.0.0/8", "0.0.0.0/0")]
-    opened = step("update", rule, *sides)
-    for side in ("oldState", "newState"):
-        opened[side] |= {"parent": pool, "sourcePosition": "project:///infra/pools.py#55"}
-    stack_files = []
-    for name in ("old.yaml", "new.yaml"):
-        (tmp_path / name).write_text("config:\n  gpu-ci:pools:\n    l4: {}\n")
-        stack_files.append(tmp_path / name)
-    warning = {"severity": "warning", "message": "old", "urn": rule}
-    document = {"steps": [step("same", pool, {}, {}), opened], "diagnostics": [warning]}
-    given = stack("dev", violations=(advice(rule),))
-    (tmp_path / "log").touch()
-    sources = SourceFiles("Pulumi.dev.yaml", head, "", stack_files[0], stack_files[1], base)
-    found = analyze(given, parse(json.dumps(document)), sources, tmp_path / "log", None)
-    at = {each.rule: each.place for each in found.findings}
-    in_file = Place(file="Pulumi.dev.yaml", line=3, end_line=3)
-    assert (at["public"], at["warning"]) == (Place(file="infra/pools.py", line=55, end_line=55), in_file)
-    assert [each.place for each in found.violations] == [in_file]
 
 
 def test_a_stack_output_that_is_secret_no_longer_is_a_danger_by_the_log_alone(tmp_path: Path) -> None:
@@ -100,7 +68,7 @@ def outputs(tmp_path: Path, *steps: dict[str, Any]) -> list[tuple[str, str | Non
     log = tmp_path / "events"
     log.write_text(json.dumps({"resOutputsEvent": {"metadata": metadata}}) + "\n")
     found = parse(json.dumps({"steps": [step("same", STACK, {}, {}), *steps]}))
-    judgement = analyze(stack("dev"), found, files(tmp_path), log, None)
+    judgement = analyze(stack("dev"), found, None, None, log, None)
     return [(each.path, each.after) for each in judgement.outputs]
 
 

@@ -283,7 +283,7 @@ def test_a_report_of_another_commit_is_refused(path: Path) -> None:
 
 def test_a_report_on_drift_is_refused_for_a_pull_request(path: Path) -> None:
     text = refused(path, json.dumps(document(how="drift")))
-    assert text == "report.json: how: a report on drift has no commit\n  expected: base or state, for a pull request"
+    assert text == "report.json: how: a report on drift has no commit\n  expected: base, for a pull request"
     assert load_untrusted(path).how == "drift"
 
 
@@ -367,7 +367,7 @@ def test_every_report_is_as_the_schema_says_and_is_read_back_the_same(report: Re
     ("change", "words"),
     [
         ({"version": 2}, "1 was expected"),
-        ({"how": "guess"}, "'guess' is not one of ['base', 'state', 'drift']"),
+        ({"how": "guess"}, "'guess' is not one of ['base', 'drift']"),
         ({"extra": 1}, "Additional properties are not allowed ('extra' was unexpected)"),
     ],
 )

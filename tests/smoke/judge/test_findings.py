@@ -2,13 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import pytest
 from gpu_smoke import checks, faults
 from gpu_smoke.checks import Check
-from gpu_smoke.data.gpus import Speed
-from gpu_smoke.history import OwnSpeed
 from gpu_smoke.judge import completeness
 from gpu_smoke.judge.subject import Subject
 from gpu_smoke.options import Options
@@ -36,36 +32,9 @@ def test_the_subject() -> None:
     assert (Subject(0, "X").sm, Subject(0, "X").mem_bytes) == (0, 0)
 
 
-def own(device: str = "NVIDIA New", check: str = "gemm.speed", median: float = 200.0, **more: Any) -> OwnSpeed:
-    kind = (device, more.get("sm", 100), check, more.get("dtype", "bfloat16"), more.get("size", 8192))
-    return OwnSpeed(kind, median, 3, "2026-11-21")
-
-
-def test_the_users_own_measurements_of_its_model_are_the_subjects() -> None:
-    rows = [
-        own(),
-        own(median=190.0),
-        own("NVIDIA L4", median=80.0),
-        own(check="mem.speed", median=7.0, dtype="", size=1),
-    ]
-    new = Subject.of("cuda", gpu(name="NVIDIA New", sm=10), rows)
-    assert (new.own, new.share) == ((rows[0], rows[1], rows[3]), 1.0)
-    source = "own measurement of 2026-11-21 (3)"
-    assert new.gemm == Speed(190.0, (source, source))
-    assert new.copy == Speed(7.0, (source,))
-    part = Subject.of("cuda", gpu(name="NVIDIA New MIG 1g.10gb", sm=25), rows)
-    assert (part.own, part.share) == (new.own, 0.25)
-    known = Subject.of("cuda", gpu(), rows)
-    assert (known.gemm, known.copy) == (Speed(80.0, (source,)), L4.copy)
-    for other in (own(dtype="float16"), own(size=4096), own(check="mem.speed")):
-        assert Subject.of("cuda", gpu(name="NVIDIA New"), [other]).gemm is None
-    assert Subject.of("cuda", gpu(name="NVIDIA New MIG 1g.10gb", sm=25)).share == 1.0
-    assert Subject.of("cuda", gpu(name="NVIDIA New MIG 1g.10gb", sm=1), [own(sm=1)]).share == 1.0
-
-
 def test_a_run_of_several_gpus_needs_the_checks_between_gpus_and_a_run_of_one_does_not() -> None:
-    def missing(count: int, speeds: tuple[OwnSpeed, ...] = ()) -> list[str]:
-        subjects = [Subject(i, "NVIDIA New", "7.5", 10, 1, speeds) for i in range(count)]
+    def missing(count: int) -> list[str]:
+        subjects = [Subject(i, "NVIDIA New", "7.5", 10, 1) for i in range(count)]
         ids = {each for stage in (*STANDARD.gpu, *STANDARD.host) for each in stage.checks}
         found = [Check(i, "skip" if i.endswith(".speed") else "pass", "", s.index) for s in subjects for i in ids]
         found += [Check("shm.loader", "pass", ""), Check("nvml", "skip", "")]
@@ -79,9 +48,6 @@ def test_a_run_of_several_gpus_needs_the_checks_between_gpus_and_a_run_of_one_do
 
     assert missing(1) == []
     assert missing(2) == ["GPU 0 has no result for allreduce", "GPU 1 has no result for allreduce", "p2p has no result"]
-    # One speed that is known is enough to be asked for, whichever it is.
-    assert missing(1, (own(dtype="float16"),)) == ["no speed of GPU 0 was judged"]
-    assert missing(1, (own(check="mem.speed"),)) == ["no speed of GPU 0 was judged"]
 
 
 def test_the_worst_finding_decides() -> None:

@@ -9,8 +9,7 @@ import pytest
 from gpu_smoke.checks import Check
 from gpu_smoke.data.gpus import GPUS
 from gpu_smoke.data.health import LANE_GBS, LINKS
-from gpu_smoke.history import Run
-from gpu_smoke.judge import history, load
+from gpu_smoke.judge import load
 from gpu_smoke.judge.load import Link
 from gpu_smoke.judge.nvml_samples import Samples
 from gpu_smoke.judge.subject import Subject
@@ -119,32 +118,6 @@ def test_links_that_carry_as_much_are_equal_whatever_their_lanes() -> None:
     assert Link(4, 8).gbs == Link(3, 16).gbs == pytest.approx(15.754, abs=1e-3)
     assert [round(LANE_GBS[each], 3) for each in range(1, 7)] == [0.25, 0.5, 0.985, 1.969, 3.938, 7.877]
     assert Link(99, 16).gbs == 0.0
-
-
-def run(*widths: int, name: str = "Tesla T4", **more: Any) -> Run:
-    gpus = [{"index": index, "name": name, "uuid": f"u{index}", "sm": 40} for index, _ in enumerate(widths)]
-    measured = [{"stage": "nvml", "gpu": index, "width": width} for index, width in enumerate(widths)]
-    measured += [{"stage": "copies", "gpu": 0, "width": 99}, {"stage": "nvml", "gpu": 9, "width": 99}]
-    record = {"verdict": "pass", "device": "cuda", "gpus": gpus, "measured": measured, "checks": []}
-    return Run("r.json", record | more)
-
-
-@pytest.mark.parametrize(
-    ("earlier", "said"),
-    [
-        ([run(16)] * 3, "3 earlier runs had x16"),
-        ([run(16, 16)] * 2, ""),  # two runs are too few, whatever they had
-        ([run(16)] * 3 + [run(16, 8)], ""),  # one of them had no more either
-        ([run(16)] * 2 + [run(16, verdict="fail")], ""),
-        ([run(16, name="NVIDIA L4")] * 3, ""),
-        ([run(16)] * 2 + [run(0)], ""),  # NVML did not tell
-        ([run(16)] * 2 + [run(32)], "3 earlier runs had x16"),
-        ([], ""),
-    ],
-)  # fmt: skip
-def test_earlier_runs_show_that_a_link_has_lost_lanes(earlier: list[Run], said: str) -> None:
-    assert history.wider("Tesla T4", 8, earlier) == said
-    assert history.wider("Tesla T4", 16, earlier) == ""
 
 
 @pytest.mark.parametrize(("replays", "status"), [(80, "warn"), (81, "fail"), (1, "warn"), (0, "pass")])

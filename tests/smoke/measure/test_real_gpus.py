@@ -9,7 +9,6 @@ import pytest
 from gpu_smoke import plan
 from gpu_smoke.checks import Check
 from gpu_smoke.data.gpus import GPUS, WARN
-from gpu_smoke.history import runs
 from gpu_smoke.judge import load, results, speed
 from gpu_smoke.judge.nvml_samples import Samples, merged
 from gpu_smoke.judge.subject import Subject
@@ -26,11 +25,8 @@ def receipt(model: str) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("model", ["h100", "h200"])
-def test_a_receipt_of_a_real_gpu_is_as_published_and_read_by_its_readers(model: str) -> None:
+def test_a_receipt_of_a_real_gpu_is_as_published(model: str) -> None:
     assert faults_of(receipt(model)) == []
-    [run], problems = runs([str(FOLDER / f"{model}.json")])
-    assert problems == []
-    assert (len(run.speeds), len(run.products), run.passed) == (2, 3, True)
 
 
 @pytest.mark.parametrize("model", ["h100", "h200"])

@@ -20,7 +20,6 @@ _NOT_FACTS = {"sources", "uncertain", "quota", "notes", "zoneless_regions", "unl
 # The columns of the other tables: the heading, and the field of a row.
 _QUOTA = {"market": "market", "uses the quota": "metric", "one machine needs": "per_machine", "unit": "unit",
           "other names": "alternatives", "certain": "certain"}  # fmt: skip
-_MIG = {"MIG profile": "profile", "GiB": "memory_gib", "at most": "max_instances", "on GKE": "gke_partition_size"}
 _AMI = {"EKS AMI type": "ami_type", "no new images since": "retired"}
 
 
@@ -67,7 +66,7 @@ def show(machine: Machine, region: str | None, found: Mapping[str, Any]) -> None
     ]
     _table(["region", "zones that sources name"], places)
     quotas = [{"market": market, **each} for market, rows in found["quotas"].items() for each in rows]
-    for columns, rows in ((_QUOTA, quotas), (_MIG, found["mig_profiles"]), (_AMI, found["ami_types"])):
+    for columns, rows in ((_QUOTA, quotas), (_AMI, found["ami_types"])):
         _table([*columns], [[_text(row[name]) for name in columns.values()] for row in rows])
     usd = [
         (place, *(price_text(prices.get(market)) for market in machine.markets))
@@ -149,7 +148,6 @@ def document(machine: Machine, region: str | None) -> dict[str, Any]:
         "unlisted_regions": list(machine.unlisted_regions),
         "quotas": {market: _to_json(gpu_catalog.quota_metrics(machine, market)) for market in markets},
         "driver_branches": _to_json(gpu_catalog.driver_branches(machine)),
-        "mig_profiles": _to_json(gpu_catalog.mig_profiles(machine)),
         "ami_types": _to_json(gpu_catalog.ami_types(machine)) if machine.cloud == "aws" else [],
         "prices": {
             place: {

@@ -29,8 +29,6 @@ SOURCE = options.Name("driver source", lambda: DRIVER_SOURCES)
 )
 @click.option("--kernel-module", type=click.Choice(["open", "proprietary"]), help="NVIDIA's kernel module.")
 @click.option("--ami-type", metavar="TYPE", help="An EKS AMI type.")
-@click.option("--mig-profile", metavar="PROFILE", help="NVIDIA's name of a MIG profile, such as 1g.10gb.")
-@click.option("--gke-partition-size", metavar="SIZE", help="GKE's name of a GPU partition size.")
 @click.option("--torch", metavar="VERSION", help="The version of a torch wheel, such as 2.9.1+cu129.")
 @click.option("--python", metavar="X.Y", help="The Python version of the wheel.")
 @options.as_json

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import asdict
 from typing import Any
 
 import click
 from gpu_catalog import Demand, solver, staleness
+from gpu_catalog.errors import UnknownName
 
 from gpu_ci.cli import clock
 from gpu_ci.cli.output import first_and_count, print_table
@@ -52,9 +54,24 @@ def problems(file: StackFile) -> list[Problem]:
     return [each for each in wrong if each.rule != "missing" or not file.environments]
 
 
+def _old_software(file: StackFile) -> Iterator[staleness.Stale]:
+    """Yield the images, driver branches and AMI types whose support has ended or ends soon."""
+    today, pools = clock.today(), file.value(POOLS)
+    for image in images(file.pools):
+        yield from staleness.image(image, today)
+    for pool in filter(None, map(_mapping, pools.values())) if isinstance(pools, Mapping) else ():
+        if isinstance(branch := _mapping(pool.get("driver")).get("branch"), int):
+            yield from (each for each in staleness.driver_branch(branch, today) if each.state != "unknown")
+        with suppress(UnknownName):  # a problem of the file
+            yield from staleness.ami_type(str(pool["amiType"]), today) if "amiType" in pool else ()
+
+
+def _mapping(value: Any) -> Mapping[str, Any]:
+    return value if isinstance(value, Mapping) else {}
+
+
 def warnings(file: StackFile, wrong: Collection[Problem] = ()) -> list[str]:
     """Return the notes on a file: findings that do not prevent a deployment, and that none of its problems reports."""
-    old_images = [str(stale) for image in images(file.pools) for stale in staleness.image(image, clock.today())]
     value = file.value(CLUSTERS)
     clusters = value if isinstance(value, Mapping) else {}
     pipelines = file.value(IMAGES)
@@ -68,7 +85,7 @@ def warnings(file: StackFile, wrong: Collection[Problem] = ()) -> list[str]:
     given = [key for key in keys if key in reported or file.at(key) is not None]
     others = prerequisites.other_projects(file.pools, file.project, ("image", "reservation")) if file.project else []
     return [
-        *old_images,
+        *map(str, _old_software(file)),
         *file.quotas[0].warnings,
         *others,
         *(text for name, args in file.pools for text in args.prerequisites(f"{POOLS}.{name}")),

@@ -1,4 +1,4 @@
-"""`gpu-ci images`: a group with the commands about images and the versions of their software."""
+"""`gpu-ci images`: a group with the commands about the images of pipelines."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ import click
 from gpu_ci.cli.lazy import Lazy
 
 MODULES = {
-    "outdated": ("gpu_ci.cli.images.outdated", "List the outdated pins of stack files, and replace them."),
     "candidates": ("gpu_ci.cli.images.promote:candidates", "List the images that the pipelines built."),
     "promote": ("gpu_ci.cli.images.promote:promote", "Write the newest image that passed into the pools."),
 }
@@ -15,12 +14,10 @@ MODULES = {
 
 @click.group("images", cls=Lazy, modules=MODULES)
 def command() -> None:
-    """Images of pools, and the software in them.
+    """Images that the pipelines of a stack built.
 
     \b
     Examples:
-      gpu-ci images outdated
-      gpu-ci images outdated Pulumi.prod.yaml --write
       gpu-ci images candidates
       gpu-ci images promote runner
     """

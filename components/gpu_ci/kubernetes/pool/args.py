@@ -76,7 +76,6 @@ class RunnerPoolArgs(PoolArgs):
             "app",
             "github_config_url",
             "runner_group",
-            "kubeconfig",
         }
     )
 
@@ -121,11 +120,6 @@ class RunnerPoolArgs(PoolArgs):
     )
     runner_group: Input[Annotated[str, Field(min_length=1, max_length=100)]] | None = Field(
         default=None, description="the runner group, for an organization or an enterprise"
-    )
-
-    kubeconfig: Input[str] | None = Field(
-        default=None,
-        description="the cluster's kubeconfig, to read the events of the check's pods if the check fails",
     )
 
     @field_validator("runner")

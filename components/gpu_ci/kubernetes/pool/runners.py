@@ -74,7 +74,6 @@ def checked_runners(
             gpu=machine.gpu.device_name if machine.gpu_count >= 1 else "",
             min_compute_capability=machine.gpu.compute_capability,
             deadline_sec=args.smoke.deadline_sec,
-            kubeconfig=args.kubeconfig,
             node_labels=dict(node_labels),
             environment=dict(environment),
             tolerations=list(tolerations),

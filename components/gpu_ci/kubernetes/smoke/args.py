@@ -24,9 +24,7 @@ from ..name_types import (
 class SmokeJobArgs(Args):
     """The nodes to check, their expected GPU, and the image of the check."""
 
-    WIRING: ClassVar[frozenset[str]] = frozenset(
-        {"namespace", "namespace_gpus", "node_labels", "rerun_on", "kubeconfig"}
-    )
+    WIRING: ClassVar[frozenset[str]] = frozenset({"namespace", "namespace_gpus", "node_labels", "rerun_on"})
 
     namespace: Input[NamespaceName] = Field(description="the namespace of the Job, from the output of a GpuNamespace")
     pool: Pool = Field(description="the pool of nodes to check, by the value of the node label gpu-ci-pool")
@@ -86,11 +84,6 @@ class SmokeJobArgs(Args):
     )
     tolerations: Tolerations = Field(
         default=[], examples=[[{"key": "kubernetes.io/arch", "value": "arm64"}]], description=TOLERATIONS
-    )
-    kubeconfig: Input[str] | None = Field(
-        default=None,
-        description="the cluster's kubeconfig with a credential program or a token, to read the events of the check's "
-        "pods if the check fails, because components cannot read the provider's kubeconfig",
     )
     rerun_on: list[Input[str]] = Field(
         default=[],

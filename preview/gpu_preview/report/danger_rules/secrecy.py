@@ -14,7 +14,6 @@ from ...engine.states import STACK, Change, StackStates
 from ...json_text import as_map
 from ...model import Finding, Severity
 from ..danger_rule import SECRET_EXPOSED, shortened
-from ..locations import StackLines
 
 ENCRYPTION_SWITCHES = frozenset(
     {
@@ -104,17 +103,17 @@ def _exposed(change: Change, before: Mapping[str, Any], after: Mapping[str, Any]
             yield finding.model_copy(update={"severity": Severity.WARNING})
 
 
-def in_stack_files(before: Path | None, after: Path | None, lines: StackLines | None) -> Iterator[Finding]:
-    """Yield each value under `config:` of a stack file that was encrypted and is plain now, with its line in the head.
+def in_stack_files(before: Path | None, after: Path | None, name: str) -> Iterator[Finding]:
+    """Yield each value under `config:` of a stack file that was encrypted and is plain now.
 
     `pulumi config set --secret` encrypts a value.
     """
-    if after is None or lines is None:
+    if after is None:
         return
     for pair in pairs(*({} if path is None else _config(path) for path in (before, after))):
         if _is_secure(pair.before) and pair.after is not None and not _all_secure(pair.after):
-            text = f"{lines.file}: {'.'.join(map(str, pair.path))} was encrypted and is plain text now"
-            yield SECRET_EXPOSED.of(text).model_copy(update={"place": lines.at(pair.path)})
+            text = f"{name}: {'.'.join(map(str, pair.path))} was encrypted and is plain text now"
+            yield SECRET_EXPOSED.of(text)
 
 
 def _config(path: Path) -> dict[str, Any]:

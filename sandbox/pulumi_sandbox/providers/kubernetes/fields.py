@@ -108,14 +108,3 @@ def quantity(value: Any) -> Fraction | None:
 def amounts(given: Any) -> dict[str, Fraction]:
     """Return the known and valid quantities of a map."""
     return {name: amount for name, value in pairs(given) if (amount := quantity(value)) is not None}
-
-
-def format_quantity(amount: Fraction, *, binary: bool) -> str:
-    """Print an amount (pkg/api/resource/quantity.go, CanonicalizeBytes).
-
-    Amounts below 1024 and fractions have no binary form.
-    """
-    binary = binary and abs(amount) >= 1024 and amount.denominator == 1
-    units = {name: unit for name, unit in SUFFIXES.items() if not name or name.endswith("i") == binary}
-    name, unit = max((one for one in units.items() if (amount / one[1]).denominator == 1), key=lambda one: one[1])
-    return f"{amount / unit}{name if amount else ''}"

@@ -123,7 +123,7 @@ class Kubernetes(Cloud):
         context.world = context.world.for_cluster(self.package, self.cluster)
         runners = Runners(context.world, context.cancelled)
         scheduler = Scheduler(context.world, lambda: self.lookups.values, self.cluster, context.workspace)
-        self.workloads = Workloads(context.world, scheduler, runners)
+        self.workloads = Workloads(context.world, scheduler)
         self.releases = Releases(context.world, self.workloads, runners)
         self.gate = Gate(context.world, context.workspace, self.workloads, context.cancelled)
 
@@ -251,8 +251,6 @@ class Kubernetes(Cloud):
     def created(self, res: Resource) -> None:
         if res.token == RELEASE:
             self.releases.install(res)
-        elif objects.group(res.token) == kueue.GROUP:
-            self.workloads.admit_waiting(res.log)
         elif objects.kind(res.token) == "DaemonSet":
             self.workloads.place_pods(Record(res.token, res.id, res.name, "", res.inputs), res.log)
 
@@ -287,7 +285,6 @@ class Kubernetes(Cloud):
     def deleted(self, res: Resource) -> None:
         if res.token == RELEASE:
             self.releases.remove(res)
-            self.workloads.admit_waiting(res.log)
         elif res.token == JOB:
             self.gate.forget(res)
 

@@ -17,7 +17,6 @@ from pulumi_sandbox.providers.kubernetes.fields import (
     dns_label,
     dns_subdomain,
     invalid,
-    label_key,
     labels,
     too_long,
 )
@@ -68,12 +67,6 @@ def _job(given: Mapping[str, Any]) -> Iterator[Problem]:
         host = f"{name}-{completions - 1}"
         if any(dns_label(host)):
             yield invalid("metadata.name", name, f"will not able to create pod with invalid DNS label: {host}")
-
-
-def is_extended(name: str) -> bool:
-    """Return True for a resource of a device plugin, such as nvidia.com/gpu (core/helper/helpers.go)."""
-    is_native = "/" not in name or "kubernetes.io/" in name
-    return not is_native and not name.startswith("requests.") and not any(label_key(f"requests.{name}"))
 
 
 def _data(kind: str, given: Mapping[str, Any]) -> Iterator[Problem]:

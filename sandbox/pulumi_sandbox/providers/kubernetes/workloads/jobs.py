@@ -17,7 +17,6 @@ from pathlib import Path
 from typing import Any
 
 from pulumi_sandbox.providers.kubernetes.objects import inner, items
-from pulumi_sandbox.providers.kubernetes.scheduling import quota
 from pulumi_sandbox.providers.kubernetes.scheduling.scheduler import POD, Placement
 from pulumi_sandbox.providers.kubernetes.workloads import await_rules, pod_names
 from pulumi_sandbox.providers.kubernetes.workloads.containers import ContainerResult, Containers, Pod
@@ -67,8 +66,6 @@ class JobPods:
     """The file with the DNS names of the pods."""
     stopped: threading.Event = field(default_factory=threading.Event)
     """Set once the Job is over, to stop containers that still run."""
-    refused: str = ""
-    """The reason why the controller could not create a pod."""
 
     def __post_init__(self) -> None:
         self.world = self.workloads.world
@@ -91,13 +88,9 @@ class JobPods:
         return {**(inner(self.template, "metadata", "labels") or {}), **job, **index}
 
     def start(self, attempt: Attempt) -> None:
-        """Create the pod unless a quota refuses it, and place it on a node if one fits."""
+        """Create the pod, and place it on a node if one fits."""
         index = "" if attempt.index is None else f"{attempt.index}-"
         name = attempt.name or f"{self.job}-{index}{random_suffix()}"
-        if not attempt.name:
-            self.refused = next(quota.refusals(self.world, self.namespace, name, self.pod), "")
-            if self.refused:
-                return
         scheduler, labels = self.workloads.scheduler, self.labels(attempt)
         placed = Placement(UNKNOWN_NODE)
         if not scheduler.knows_no_node():
@@ -192,12 +185,10 @@ class JobPods:
         self.world.update(row.type, row.id, outputs={**row.outputs, "status": status})
 
     def pending(self) -> Iterator[str]:
-        """Yield the events of pods that wait for a node, and of a pod that a quota refused."""
+        """Yield the events of pods that wait for a node."""
         for row in self.rows():
             if message := unschedulable(row):
                 yield f"{row.name}: FailedScheduling: {message}"
-        if self.refused:
-            yield f"{self.job}: FailedCreate: Error creating: {self.refused}"
 
 
 @dataclass
@@ -315,7 +306,7 @@ class JobRun:
         return [attempt.index]
 
     def _report_pending(self) -> None:
-        """Log each new event of pending and refused pods once."""
+        """Log each new event of pending pods once."""
         for text in self.pods.pending():
             if text not in self.reported:
                 self.reported.add(text)

@@ -7,13 +7,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from pulumi_sandbox.providers.kubernetes import kueue
 from pulumi_sandbox.providers.kubernetes.helm.chart_objects import DAEMON_SET, RUNNER_SET
 from pulumi_sandbox.providers.kubernetes.objects import inner, items
 from pulumi_sandbox.providers.kubernetes.scheduling.fit import runs_daemon
 from pulumi_sandbox.providers.kubernetes.scheduling.launches import Launches
 from pulumi_sandbox.providers.kubernetes.scheduling.scheduler import POD, Placement, Scheduler
-from pulumi_sandbox.providers.kubernetes.workloads.runners import Runners, runner
+from pulumi_sandbox.providers.kubernetes.workloads.runners import runner
 from pulumi_sandbox.providers.resource import Log
 from pulumi_sandbox.world.store import Record, World
 
@@ -52,10 +51,7 @@ def pod(
         meta["annotations"] = dict(annotations)
     fields = {"metadata": meta, "spec": {**spec, **({"nodeName": placement.node} if placement.node else {})}}
     condition = {"type": "PodScheduled", "status": "True" if placement.node else "False"}
-    if spec.get("schedulingGates"):
-        # pkg/registry/core/pod/strategy.go, applySchedulingGatedCondition, at k8s.io/kubernetes v1.36.0.
-        condition |= {"reason": "SchedulingGated", "message": "Scheduling is blocked due to non-empty scheduling gates"}
-    elif not placement.node:
+    if not placement.node:
         condition |= {"reason": "Unschedulable", "message": placement.message}
     status = {"phase": "Running" if placement.node else "Pending", "conditions": [condition]}
     return Record(POD, f"{namespace}/{name}", name, "", fields, {**fields, "status": status}, "controller")
@@ -76,7 +72,6 @@ class Workloads:
 
     world: World
     scheduler: Scheduler
-    runners: Runners
 
     def place_pods(self, row: Record, log: Log) -> None:
         """Place the pods of a new object, log the result, and store the pods of runners."""
@@ -107,45 +102,25 @@ class Workloads:
         return NO_SECRETS.format(missing) if missing else ""
 
     def _start_runners(self, row: Record, log: Log) -> None:
-        idle, launches, waits = int(inner(row.inputs, "spec", "minRunners") or 0), self.scheduler.launches(log), False
+        idle, launches = int(inner(row.inputs, "spec", "minRunners") or 0), self.scheduler.launches(log)
         for _ in range(idle):
             name = f"{row.name}-{random_suffix()}-runner-{random_suffix()}"
-            started, reason = self._runner(row, name, launches)
+            started = self._runner(row, name, launches)
             self.world.insert(started)
             self.world.insert(runner(started))
-            if reason and not waits:
-                log(f"the runner {name} waits for quota: {reason}", "info")
-            waits = waits or bool(reason)
             if message := unschedulable(started):
                 log(f"the runner {name} stays Pending: {message}", "warning")
                 return  # the next runners would stay Pending too
-        if not idle and (message := unschedulable(self._runner(row, row.name, None)[0])):
+        if not idle and (message := unschedulable(self._runner(row, row.name, None))):
             log(f"a runner for a job would stay Pending: {message}", "warning")
 
-    def _runner(self, row: Record, name: str, launches: Launches | None) -> tuple[Record, str]:
-        """Return a runner's pod and the reason why it waits for quota. Without launches, it is only a prediction."""
+    def _runner(self, row: Record, name: str, launches: Launches | None) -> Record:
+        """Return a runner's pod. Without launches, it is only a prediction."""
         template, namespace = inner(row.inputs, "spec", "template") or {}, row.id.partition("/")[0]
         spec, meta = template.get("spec") or {}, template.get("metadata") or {}
         labels, annotations = meta.get("labels") or {}, meta.get("annotations")
-        reason = kueue.waits(self.world, namespace, labels, spec) if launches else ""
-        if reason:
-            spec, placement = {**spec, "schedulingGates": [kueue.GATE]}, Placement()
-        else:
-            placement = self.scheduler.place(spec, {"namespace": namespace}, launches)
-        return pod(row.name, namespace, name, spec, placement, labels, annotations), reason
-
-    def admit_waiting(self, log: Log) -> None:
-        """Start the pods that wait for quota and now have it, the oldest first, as Kueue does after each change."""
-        for row in self.world.find(POD):
-            runner_set = self.runners.set_of(row) if kueue.is_gated(row) else None
-            if runner_set is None:
-                continue
-            started, reason = self._runner(runner_set, row.name, self.scheduler.launches(log))
-            if not reason:
-                self.world.update(POD, row.id, inputs=started.inputs, outputs=started.outputs, note="has quota")
-                set_runner = runner(started)
-                self.world.update(set_runner.type, row.id, outputs=set_runner.outputs)
-                log(f"the runner {row.name} has quota now, and starts", "info")
+        placement = self.scheduler.place(spec, {"namespace": namespace}, launches)
+        return pod(row.name, namespace, name, spec, placement, labels, annotations)
 
 
 def unschedulable(row: Record) -> str:

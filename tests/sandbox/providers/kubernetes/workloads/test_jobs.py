@@ -14,7 +14,7 @@ from pulumi_sandbox.providers.readiness import NotReady
 from pulumi_sandbox.providers.resource import Refused, Resource
 from pulumi_sandbox.providers.values import Decoded
 
-from tests.sandbox.providers.kubernetes.conftest import GPU, JOB, Cluster, archive, changed, check_job, job
+from tests.sandbox.providers.kubernetes.conftest import JOB, Cluster, archive, changed, check_job, job
 
 NODE = "{name: own, allocatable: {nvidia.com/gpu: 1}}"
 BACKOFF = "[BackoffLimitExceeded] Job has reached the specified backoff limit"
@@ -134,20 +134,6 @@ def test_a_pending_job_meets_its_deadline_which_deletes_its_pod_or_the_patience_
         run(ready, given, timeout=timeout)
     assert caught.value.reasons == expected
     assert pods(ready) == left
-
-
-def test_a_pod_over_its_quota_is_not_made(ready: Cluster) -> None:
-    meta = {"name": "gpus", "namespace": "default"}
-    hard = {f"requests.{GPU}": 0, "pods": 5}
-    ready.up("kubernetes:core/v1:ResourceQuota", "gpus", {"metadata": meta, "spec": {"hard": hard}})
-    assert unready(ready, job()) == [TIMED_OUT]
-    assert pods(ready) == []
-    (message,) = [text for _, text in ready.messages if "FailedCreate" in text]
-    assert message.startswith('smoke: FailedCreate: Error creating: pods "smoke-')
-    assert message.endswith(
-        f'" is forbidden: exceeded quota: gpus, requested: requests.{GPU}=1, used: requests.{GPU}=0, limited: '
-        f"requests.{GPU}=0"
-    )
 
 
 def test_a_container_of_an_image_alone_succeeds_and_says_that_it_was_not_run(ready: Cluster) -> None:
