@@ -39,6 +39,10 @@ FOLLOWS = {
     "gpu-tests-reaper-trigger": _REAPER,
     "gpu-tests-settings": ("update", ["source"]),
     "gpu-tests-writer": ("update", ["condition.expression", "condition.title"]),
+    **{
+        f"{name}-release": ("update", ["chart"])
+        for name in ("a10g-runners", "l4-gke-runners", "example-ci-arc", "gke-ci-arc")
+    },
     "l4-gate": _GATE,
     "l4-gke-smoke-job": _JOB,
     "l4-group": _GROUP,
@@ -66,5 +70,5 @@ def test_nothing_changes_but_what_machines_run_and_what_follows_from_it(tmp_path
     assert {name: changed.pop(name)[0] for name in ADDED} == dict.fromkeys(ADDED, "create")
     assert {name: changed.pop(name)[0] for name in REMOVED} == dict.fromkeys(REMOVED, "delete")
     assert changed == FOLLOWS | {name: ("replace", fields) for name, fields in PAYLOADS.items()}
-    assert stack.counts.same == 99
+    assert stack.counts.same == 95
     assert stack.counts.moved == 0
