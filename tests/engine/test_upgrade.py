@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import lzma
 import re
 import shutil
@@ -9,13 +10,17 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from gpu_preview.compare.compare import Request, compare
-from gpu_preview.git.repository import Repository
+from gpu_preview.engine import digest
+from gpu_preview.model import Operation
 
 from tests.last_release import ADDED, PAYLOADS, REMOVED, SANDBOX_FILE, STACK_FILE, STATE
-from tests.preview.repository import commit, start
+from tests.preview.repository import start
+from tests.sandbox_runner import SandboxRunner
 
 pytestmark = [pytest.mark.engine, pytest.mark.slow]
+
+# A salt for the sandbox's public passphrase. The engine imports only states that name their secrets provider.
+SALT = "v1:rdHK0bDVB20=:v1:gdTHUdW6eJ3QWI3M:JFlRIlEH/xYCzIC9jgN12XBnZxkIIw=="
 
 # What the engine does where a template or a check is replaced, because its payload is another one.
 _GATE = ("replace", ["template"])
@@ -60,13 +65,19 @@ def test_nothing_changes_but_what_machines_run_and_what_follows_from_it(tmp_path
     folder = start(tmp_path / "repository")
     shutil.copy(SANDBOX_FILE, folder)
     shutil.copy(STACK_FILE, folder)
-    commit(folder, "the stack of the last release")
-    state = tmp_path / "state.json"
-    state.write_bytes(lzma.decompress(STATE.read_bytes()))
-    request = Request(base="main", head="main", stacks=("staging",), states={"staging": state})
-    [stack] = compare(request, Repository.find(folder), lambda _: None).stacks
-    assert stack.error == ""
-    changed = {each.name: (each.operation.value, paths(each)) for each in stack.changed}
+    state = json.loads(lzma.decompress(STATE.read_bytes()))
+    state["deployment"]["secrets_providers"] = {"type": "passphrase", "state": {"salt": SALT}}
+    exported = tmp_path / "state.json"
+    exported.write_text(json.dumps(state))
+    runner = SandboxRunner(folder, tmp_path / "sandbox")
+    runner.run("stack", "init", "staging", "--no-select")
+    runner.run("stack", "import", "--stack", "staging", "--file", str(exported))
+    document = runner.json("preview", "--stack", "staging", "--json", "--show-sames")
+    stack = digest.parse(json.dumps(document))
+    assert stack.errors == []
+    changed = {
+        each.name: (each.operation.value, paths(each)) for each in stack.resources if each.operation != Operation.SAME
+    }
     assert {name: changed.pop(name)[0] for name in ADDED} == dict.fromkeys(ADDED, "create")
     assert {name: changed.pop(name)[0] for name in REMOVED} == dict.fromkeys(REMOVED, "delete")
     assert changed == FOLLOWS | {name: ("replace", fields) for name, fields in PAYLOADS.items()}
