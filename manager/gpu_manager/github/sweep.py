@@ -5,11 +5,12 @@ A repository that cannot be read does not stop the others: its last jobs stay fo
 
 from __future__ import annotations
 
+import threading
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
+from concurrent.futures import ThreadPoolExecutor, wait
 from dataclasses import dataclass, field, replace
-from typing import NamedTuple, TypeVar
+from typing import NamedTuple, TypeVar, cast
 from urllib.parse import quote
 
 from ..model import Job, Run, RunKey, Runner
@@ -232,16 +233,24 @@ class Sweep:
 
     def _each(self, ask: Callable[[_Item], _Result], items: Iterable[_Item]) -> list[_Result]:
         """Return the result for each item, in order. After the first failure no further requests are sent."""
-        futures = [self._threads.submit(ask, item) for item in items]
-        wait(futures, return_when=FIRST_EXCEPTION)
-        for future in futures:
-            future.cancel()
-        # Wait for running requests, so that none of them continues in the next sweep.
+        has_failed = threading.Event()
+
+        def unless_failed(item: _Item) -> _Result | None:
+            if has_failed.is_set():
+                return None
+            try:
+                return ask(item)
+            except BaseException:
+                has_failed.set()
+                raise
+
+        futures = [self._threads.submit(unless_failed, item) for item in items]
+        # Wait for all, so that no request continues in the next sweep.
         wait(futures)
         for future in futures:
-            if not future.cancelled() and (error := future.exception()):
+            if error := future.exception():
                 raise error
-        return [future.result() for future in futures]
+        return [cast("_Result", future.result()) for future in futures]
 
 
 def _oldest(listed: Mapping[RunKey, ListedRun], notes: list[str]) -> list[RunKey]:
