@@ -1,4 +1,4 @@
-"""The data model of a report. The Markdown, annotation and JSON forms are all made from it.
+"""The data model of a report. The Markdown and JSON forms are all made from it.
 
 It contains no secrets: values are strings that are safe to print (values.py). docs/preview-report.schema.json is
 generated from these models. `version` changes if a program that reads today's reports has to be changed.

@@ -1,4 +1,4 @@
-"""GPU models: their names, drivers, MIG profiles and quotas."""
+"""GPU models: their names, drivers and quotas."""
 
 from __future__ import annotations
 

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import json
+import os
 import shlex
 import shutil
+import signal
+import threading
 from pathlib import Path
 
 import pytest
@@ -242,3 +245,26 @@ def write_key(folder: Path) -> None:
     form = serialization.PrivateFormat.TraditionalOpenSSL
     content = key.private_bytes(serialization.Encoding.PEM, form, serialization.NoEncryption())
     (folder / "key.pem").write_bytes(content)
+
+
+def test_a_signal_while_the_manager_starts_to_wait_ends_it(asked: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The main thread holds the lock of the event at that time. A handler that sets the event would wait for ever."""
+
+    def hold(_: SqliteStore, stopped: threading.Event, __: object) -> bool:
+        with stopped._cond:  # type: ignore[attr-defined]
+            os.kill(os.getpid(), signal.SIGTERM)
+        return not stopped.wait(10)
+
+    def give_up(*_: object) -> None:
+        raise TimeoutError
+
+    write_key(asked)
+    monkeypatch.setattr(SqliteStore, "hold", hold)
+    before = signal.signal(signal.SIGALRM, give_up)
+    signal.alarm(20)
+    try:
+        result = run_once(asked)
+    finally:
+        signal.alarm(0)
+        signal.signal(signal.SIGALRM, before)
+    assert (result.exit_code, result.output) == (0, "")

@@ -20,7 +20,7 @@ from gpu_ci.kubernetes.cluster import Cluster, Connection
 from gpu_ci.kubernetes.gpu_namespace import GpuNamespace, GpuNamespaceArgs, ImagePullSecret
 from gpu_ci.kubernetes.kueue import Kueue
 from gpu_ci.kubernetes.scale_set.args import Dind, OwnImage, RunnerChoices
-from gpu_ci.stack.clusters import CLUSTERS
+from gpu_ci.stack.clusters import CLUSTERS, namespace_of_pool
 from gpu_ci.stack.site import SITE
 from gpu_ci.validation_errors import join
 
@@ -121,7 +121,7 @@ def _cluster(
         namespace = GpuNamespace(
             naming.of_part(own, "pods") if own else f"{short_name}-runners",
             GpuNamespaceArgs(
-                namespace=naming.fit(f"{described.namespace}-{own}", 63) if own else described.namespace,
+                namespace=namespace_of_pool(described.namespace, own) if own else described.namespace,
                 gpus=gpus,
                 pod_security=_pod_security([args.runner for _, args in inside]),
                 private_ranges=described.private_ranges,

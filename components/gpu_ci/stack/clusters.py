@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, get_args
 
 from pydantic.alias_generators import to_camel
 
-from .. import extras
+from .. import extras, naming
 from ..errors import Problem, did_you_mean, in_yaml, shape
 from ..kinds import cluster_for, cluster_kind_names
 from ..validation_errors import join
@@ -73,7 +73,7 @@ def problems(clusters: Any, pools: Iterable[PoolEntry] = ()) -> list[Problem]:
         model = _model(kind)
         found += section(model, path, each)
         of_kind = [pool for pool in on if pool.on_cluster == kind]
-        found += _shared_namespaces(path, model, each) + model.problems_with_pools(path, each, of_kind)
+        found += _shared_namespaces(path, model, each, of_kind) + model.problems_with_pools(path, each, of_kind)
         found += queues.problems(path, each, of_kind)
     return found
 
@@ -103,8 +103,15 @@ def _without_fields(path: str, given: Any, kind: str) -> Problem:
     return Problem(path, text, shape(given), "the fields of an existing cluster", f"such as {example}", "wrong-type")
 
 
-def _shared_namespaces(path: str, model: type[Cluster], given: Mapping[str, Any]) -> list[Problem]:
-    """Report components with the same namespace.
+def namespace_of_pool(cluster: str, pool: str) -> str:
+    """Return the namespace of a pool whose jobs run in pods of their own. `cluster` is the cluster's namespace."""
+    return naming.fit(f"{cluster}-{pool}", 63)
+
+
+def _shared_namespaces(
+    path: str, model: type[Cluster], given: Mapping[str, Any], pools: Iterable[PoolEntry]
+) -> list[Problem]:
+    """Report components with the same namespace, or with that of a pool whose jobs run in pods of their own.
 
     Each component creates its namespace, and the second creation fails.
     """
@@ -114,20 +121,36 @@ def _shared_namespaces(path: str, model: type[Cluster], given: Mapping[str, Any]
     }
     defaults = {name: _default_namespace(model, name) for name in values if name not in chosen}
     owners = {defaults[name]: name for name in defaults if values[name] is not None or not _is_optional(model, name)}
-    problems = []
-    for name, namespace in chosen.items():
-        if isinstance(namespace, str) and (owner := owners.setdefault(namespace, name)) != name:
-            problems.append(
-                Problem(
-                    ".".join(filter(None, (path, to_camel(name), "namespace"))),
-                    f"is already the namespace of the {model.NAMESPACES[owner]}",
-                    repr(namespace),
-                    "a different namespace for each component",
-                    "give one of the two another name",
-                    rule="duplicate-namespace",
-                )
-            )
-    return problems
+    present = {name: namespace for namespace, name in owners.items()} | chosen
+    found = [
+        (name, namespace, model.NAMESPACES[owner])
+        for name, namespace in chosen.items()
+        if isinstance(namespace, str) and (owner := owners.setdefault(namespace, name)) != name
+    ]
+    own = {namespace_of_pool(str(present[""]), pool.name): pool.name for pool in pools if _has_job_pods(pool)}
+    found += [
+        (name, namespace, f"pool {own[namespace]}")
+        for name, namespace in present.items()
+        if name and isinstance(namespace, str) and namespace in own
+    ]
+    return [
+        Problem(
+            ".".join(filter(None, (path, to_camel(name), "namespace"))),
+            f"is already the namespace of the {owner}",
+            repr(namespace),
+            "a different namespace for each component",
+            "give one of the two another name",
+            rule="duplicate-namespace",
+        )
+        for name, namespace, owner in found
+    ]
+
+
+def _has_job_pods(pool: PoolEntry) -> bool:
+    """Return True for a pool whose jobs run in pods of their own. Its fields may be invalid."""
+    runner = pool.choices.get("runner")
+    mode = runner.get("containerMode") if isinstance(runner, Mapping) else None
+    return isinstance(mode, Mapping) and mode.get("kind") in ("kubernetes", "kubernetes-novolume")
 
 
 def _is_optional(model: type[Cluster], name: str) -> bool:

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import signal
 from collections.abc import Sequence
 from pathlib import Path
-from threading import Event
 from typing import TYPE_CHECKING
 
 import click
 from gpu_ci.cli.output import InputError
+from gpu_ci.gcp.gate.waiting import cancellation
 
 from ..decision import standby
 from ..loop import Manager, PassResult
@@ -81,9 +80,7 @@ def command(
         raise InputError(str(error), hint="create a key on the App's settings page, under Private keys") from None
     log = Log(as_json, manager=config.name)
     prometheus = None if metrics_port is None else _prometheus(metrics_port, log)
-    stopped = Event()
-    for number in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(number, lambda *_: stopped.set())
+    stopped = cancellation()
     pools = [pool.plain() for pool in config.pools]
     store = options.store(state, config.name)
     try:

@@ -12,7 +12,6 @@ _SECONDARY_SEC = 60.0
 _LONGEST_PAUSE_SEC = 3600.0
 # Seconds between two sweeps (docs/adr/0025-the-runner-manager.md).
 _ACTIVE_SEC, _IDLE_SEC = 10.0, 30.0
-# Seconds from a hint to the sweep that follows it.
 # The secondary limit is 900 points a minute, and a request costs at least one (docs.github.com, "Rate limits for the
 # REST API"). The documentation does not say if a 304 answer costs one. The other 180 points are for other clients of
 # the installation.

@@ -6,6 +6,7 @@ import hashlib
 import json
 import os
 import shutil
+import tarfile
 from collections.abc import Callable
 from pathlib import Path
 
@@ -269,3 +270,17 @@ def test_an_archive_with_another_checksum_is_not_run(
         failed.value
     )
     assert [path.name for path in own_folder.iterdir()] == ["lock"]
+
+
+def test_the_archive_is_unpacked_by_a_python_without_filters_for_archives(
+    own_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # Debian 12 has Python 3.11.2, and the filters came with 3.11.4.
+    def extractall(archive: tarfile.TarFile, path: str | Path = ".") -> None:
+        for member in archive:
+            archive.extract(member, path)
+
+    offer(tmp_path, monkeypatch)
+    monkeypatch.setattr(tarfile.TarFile, "extractall", extractall)
+    monkeypatch.delattr(tarfile, "data_filter")
+    assert locate.ensure(lambda _: None).folder == own_folder / f"official-{VERSION}" / "bin"

@@ -123,10 +123,16 @@ def attests(file: StackFile) -> bool:
     return any((pipeline.choices.get("sign") or {}).get("attestor") for pipeline in file.pipelines)
 
 
+def uses_bootstrap_roles(file: StackFile) -> bool:
+    """Return True if the stack uses the custom roles that bootstrap/ made."""
+    return bool((file.value(SITE) or {}).get("bootstrapRoles"))
+
+
 def types(file: StackFile) -> set[str]:
     """Return the types of the Google Cloud resources that the program creates in the stack's project."""
-    by_bootstrap = {google_permissions.CUSTOM_ROLE} if (file.value(SITE) or {}).get("bootstrapRoles") else set()
-    return {token for group in _groups(file) for token in group} - by_bootstrap
+    found = {token for group in _groups(file) for token in group}
+    # bootstrap/ makes no role for attestations.
+    return found - {google_permissions.CUSTOM_ROLE} if uses_bootstrap_roles(file) and not attests(file) else found
 
 
 def _groups(file: StackFile) -> Iterator[tuple[str, ...]]:
@@ -156,7 +162,7 @@ def _groups(file: StackFile) -> Iterator[tuple[str, ...]]:
         options = CONTAINER_OPTIONS if pipeline.kind == "container" else {}
         yield from (types for option, types in options.items() if pipeline.choices.get(option))
     if attests(file):
-        yield ("gcp:projects/iAMCustomRole:IAMCustomRole",)
+        yield (google_permissions.CUSTOM_ROLE,)
     if any(args.triggers for args in builds):
         yield TRIGGERS
     if (manager := file.value(MANAGER)) is not None and github.get("managerApp"):

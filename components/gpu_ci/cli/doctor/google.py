@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
@@ -46,6 +46,7 @@ CONSTRAINTS = {
     "compute.disableSerialPortLogging": "steps and serial output of a VM are then not in Cloud Logging",
     "iam.disableServiceAccountCreation": "a pool makes an account for its VMs",
 }
+_ROLE_FOR_ATTESTATIONS = "sign.attestor creates a custom role: run pulumi up as an owner of the project"
 _BINARY_AUTHORIZATION = "binaryauthorization.googleapis.com"
 # This policy matters only for pools whose image may have an unsigned driver.
 SHIELDED = "compute.requireShieldedVm"
@@ -75,6 +76,8 @@ class Project:
     connect: Callable[[], Call]
     nodes: Mapping[str, GkeGpuNodePoolArgs] = field(default_factory=dict)
     """The pools of one GKE cluster in the project."""
+    without_role_rights: str = google_permissions.USE_BOOTSTRAP_ROLES
+    """The advice for a deployer that may not create roles."""
 
     @cached_property
     def call(self) -> Call:
@@ -97,7 +100,10 @@ def target(file: StackFile, connect: Callable[[], Call]) -> Project:
     secrets = tuple(dict.fromkeys(key for key in keys if isinstance(key, str) and not aws_secret(key)))
     pools = {name: args for name, args in file.pools if isinstance(args, RunnerPoolArgs)}
     permissions, apis = tuple(deployer.permissions(file)), tuple(sorted(set(_apis(file))))
-    return Project(file.project, pools, site.get("subnetworks") or {}, apis, secrets, permissions, connect)
+    found = Project(file.project, pools, site.get("subnetworks") or {}, apis, secrets, permissions, connect)
+    if deployer.uses_bootstrap_roles(file) and deployer.attests(file):
+        found = replace(found, without_role_rights=_ROLE_FOR_ATTESTATIONS)
+    return found
 
 
 def _apis(file: StackFile) -> Iterator[str]:
@@ -181,7 +187,7 @@ def permissions_granted(project: Project) -> Finding:
             f"{add}  # if the deployer has the role already",
         ]
     if any(each in missing for each in google_permissions.of_type(google_permissions.CUSTOM_ROLE)):
-        fix.append(f"# {google_permissions.USE_BOOTSTRAP_ROLES}")
+        fix.append(f"# {project.without_role_rights}")
     if any(each in missing for each in google_permissions.of_type(google_permissions.PROJECT_MEMBER)):
         fix.append("pulumi --cwd bootstrap up  # grants deployers the role gpu_ci_deploy_grants")
     return problems_or_pass(missing, f"all {len(needed)} are granted on the project", missing, "missing: ", fix)

@@ -201,7 +201,9 @@ class Builds:
         if source:
             found = self._storage.buckets[str(source["bucket"])][str(source["object"])]
             with tarfile.open(fileobj=io.BytesIO(found.content)) as archive:
-                archive.extractall(workspace, filter="data")
+                # Python 3.11.2 of Debian 12 has no filter "data".
+                archive.extraction_filter = getattr(tarfile, "data_filter", None)
+                archive.extractall(workspace)  # noqa: S202 - the user's own source
 
     def _log(self, build: Mapping[str, Any], content: bytes) -> None:
         bucket, _, prefix = str(build.get("logsBucket") or "").removeprefix("gs://").partition("/")

@@ -219,6 +219,15 @@ def test_a_deployer_that_creates_no_roles_needs_those_of_bootstrap(
     assert found == ([] if by_bootstrap else [f"# {google_permissions.USE_BOOTSTRAP_ROLES}"])
 
 
+def test_a_role_for_attestations_needs_an_owner_if_the_deployer_creates_no_roles(environment: Environment) -> None:
+    images = {"runner": {"kind": "container", **ContainerImagePipeline.EXAMPLE, "sign": ATTESTED}}
+    environment.replace("  gpu-ci:pools:", f"  gpu-ci:images: {json.dumps(images)}\n  gpu-ci:pools:")
+    environment.replace("gpu-ci:site:\n", "gpu-ci:site:\n    bootstrapRoles: true\n")
+    environment.cloud.permissions = {each for each in WIDE if not each.startswith("iam.roles.")}
+    found = fixes(environment.doctor("--json"), "google/permissions")
+    assert found == ["# sign.attestor creates a custom role: run pulumi up as an owner of the project"]
+
+
 def test_the_text_has_a_table_then_got_expected_and_fix_of_each_failure(environment: Environment) -> None:
     environment.cloud.private_access = False
     lines = environment.doctor().out.splitlines()
@@ -424,6 +433,7 @@ MANAGED = {
         WITH_OPTIONS,
         MANAGED,
         {**MANAGED, "gpu-ci:site": {**MANAGED["gpu-ci:site"], "bootstrapRoles": True}},
+        {**WITH_OPTIONS, "gpu-ci:site": {"bootstrapRoles": True}},
     ],
     ids=[
         "staging",
@@ -435,6 +445,7 @@ MANAGED = {
         "signed and scheduled images",
         "manager on Cloud Run",
         "roles of bootstrap",
+        "roles of bootstrap, and attestations",
     ],
 )
 def test_the_permissions_are_those_of_the_types_that_the_program_creates(
