@@ -21,10 +21,10 @@ from gpu_common.passphrase import opens
 PASSPHRASE, PASSPHRASE_FILE = "PULUMI_CONFIG_PASSPHRASE", "PULUMI_CONFIG_PASSPHRASE_FILE"
 OWN_PASSPHRASE = "sandbox"  # noqa: S105 - it guards nothing, and the docs name it
 # A salt for this passphrase, and the value `emulated-by-sandbox-secret` that this salt and passphrase encrypt.
-_SALT = "v1:rdHK0bDVB20=:v1:gdTHUdW6eJ3QWI3M:JFlRIlEH/xYCzIC9jgN12XBnZxkIIw=="
+SALT = "v1:rdHK0bDVB20=:v1:gdTHUdW6eJ3QWI3M:JFlRIlEH/xYCzIC9jgN12XBnZxkIIw=="
 _PLACEHOLDER = "v1:jGjR0IBSui/M1xdq:N9KcdniTedE6FJUtyVItwaQ7Zk8Ll5yTNaC6m3bsHFTxjpKeqQ398jgB"
 # The encryption settings of a stack file (sdk/go/common/workspace/project.go, ProjectStack), with the values in copies.
-_SETTINGS = {"secretsprovider": "", "encryptedkey": "", "encryptionsalt": _SALT}
+_SETTINGS = {"secretsprovider": "", "encryptedkey": "", "encryptionsalt": SALT}
 
 
 @dataclass(frozen=True)
@@ -64,7 +64,7 @@ def engine_copy(text: str) -> EngineCopy:
     is_passphrase = provider in ("", "passphrase", "default") and not found.get("encryptedkey")
     if is_passphrase and salt:
         for passphrase in passphrases():
-            if (salt, passphrase) == (_SALT, OWN_PASSPHRASE) or opens(salt, passphrase):
+            if (salt, passphrase) == (SALT, OWN_PASSPHRASE) or opens(salt, passphrase):
                 return EngineCopy(text, passphrase)
     if not is_passphrase:
         encrypted_by = provider.partition(":")[0] or "another secrets provider"
@@ -99,12 +99,12 @@ def _secrets(node: yaml.Node | None, key: str) -> Iterator[tuple[str, yaml.Node]
 
 def _replaced(text: str, root: yaml.Node | None, values: dict[yaml.Node, str], *, add_salt: bool) -> str:
     """Return the text with other values of these nodes. Everything else stays, as YAML has several readings."""
-    line = f"encryptionsalt: {_SALT}\n"
+    line = f"encryptionsalt: {SALT}\n"
     spans = {(node.start_mark.index, node.end_mark.index): f" {json.dumps(value)}" for node, value in values.items()}
     if root is None:
         return f"{text}\n{line}"
     if add_salt and isinstance(root, yaml.MappingNode) and root.flow_style:
-        spans[root.start_mark.index, root.start_mark.index + 1] = f'{{"encryptionsalt": "{_SALT}",'
+        spans[root.start_mark.index, root.start_mark.index + 1] = f'{{"encryptionsalt": "{SALT}",'
     elif add_salt:
         spans[root.start_mark.index, root.start_mark.index] = line + " " * root.start_mark.column
     for (start, end), value in sorted(spans.items(), reverse=True):

@@ -12,15 +12,13 @@ from typing import Any
 import pytest
 from gpu_preview.engine import digest
 from gpu_preview.model import Operation
+from pulumi_sandbox.stack_files import SALT
 
 from tests.last_release import ADDED, PAYLOADS, REMOVED, SANDBOX_FILE, STACK_FILE, STATE
 from tests.preview.repository import start
 from tests.sandbox_runner import SandboxRunner
 
 pytestmark = [pytest.mark.engine, pytest.mark.slow]
-
-# A salt for the sandbox's public passphrase. The engine imports only states that name their secrets provider.
-SALT = "v1:rdHK0bDVB20=:v1:gdTHUdW6eJ3QWI3M:JFlRIlEH/xYCzIC9jgN12XBnZxkIIw=="
 
 # What the engine does where a template or a check is replaced, because its payload is another one.
 _GATE = ("replace", ["template"])

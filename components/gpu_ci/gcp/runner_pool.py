@@ -7,7 +7,7 @@ from typing import Annotated, Any, ClassVar, Literal
 
 import pulumi
 import pulumi_gcp as gcp
-from gpu_catalog import Demand
+from gpu_catalog import Demand, cost
 from pydantic import AfterValidator, Field, ValidationInfo, field_validator
 
 from .. import naming
@@ -20,7 +20,7 @@ from ..secret_manager import SecretName
 from . import identities
 from .machine.args import GpuMachineArgs
 from .machine.runner import Registration, RunnerGithub, RunnerSettings
-from .pool import ladder, managed, rules
+from .pool import ladder, rules
 from .pool.checked_template import checked_template
 from .pool.ladder import Ladder, LadderSubnetworks
 from .pool.settings import RunnerLabel, SmokeSettings, Standby
@@ -256,7 +256,32 @@ class RunnerPool(Component):
         self.register()
 
     def managed(self) -> ManagedPool | None:
-        return managed.pool(self._name, self._args, self) if self._args.github else None
+        name, args = self._name, self._args
+        if args.github is None:
+            return None
+        # A machine has registerSec to download the runner. If the manager registers the runner, the machine then waits
+        # for the registration, for at most registerSec.
+        ready_sec = args.runner.register_sec * (2 if args.github.registered_by == "manager" else 1)
+        others = dict.fromkeys(each for _, each in self.rung_templates if each is not None)
+        return ManagedPool(
+            {
+                **({} if args.wait_objective_sec is None else {"waitObjectiveSec": args.wait_objective_sec}),
+                "name": name,
+                "project": args.project,
+                "template": self.template,
+                "max": args.max,
+                "labels": args.runner_labels_of(name),
+                "runnerGroup": args.github.runner_group,
+                "registeredBy": args.github.registered_by,
+                "bootSec": args.smoke.deadline_sec + ready_sec,
+                "idleSec": args.runner.idle_sec,
+                **({"standby": args.standby.stopped_size} if args.standby else {}),
+                **({"priceCeilingUsd": args.price_ceiling_usd} if args.price_ceiling_usd else {}),
+                "rungs": [place for each in self.rung_templates for place in _places(name, *each)],
+            },
+            self.service_account_email,
+            [self.template, *others] if args.standby else [],
+        )
 
     def _checked_template(
         self,
@@ -320,6 +345,20 @@ class RunnerPool(Component):
             wait_for_instances=False,
             opts=self.child(ignore_changes=["targetSize"]),
         )
+
+
+def _places(name: str, rung: RunnerPoolArgs, template: pulumi.Output[str] | None) -> Iterator[dict[str, Any]]:
+    """Yield a place for each zone of a rung. The pool's own template is omitted."""
+    [found] = cost.of_stack([rung.demand(name)]).pools
+    for zone in rung.zones:
+        yield {
+            "zone": zone,
+            "machineType": rung.machine_type,
+            "market": rung.market,
+            "gpu": rung.guest_accelerator.type if rung.guest_accelerator else rung.machine.accelerator,
+            "usdPerHour": found.price.usd_per_hour if found.price else None,
+            **({} if template is None else {"template": template}),
+        }
 
 
 def _standby(chosen: Standby | None) -> dict[str, Any]:

@@ -257,11 +257,10 @@ def duplicate_scale_sets(choices: list[PoolSpec]) -> list[Problem]:
     """Report pools of one cluster whose scale sets have the same name, because the second set would fail."""
     owners: dict[tuple[str, str], str] = {}
     problems = []
-    chosen = dict.fromkeys(_registered_by("cluster", choices), "")
-    chosen |= {spec.name: _scale_set_name(spec) for spec in choices if spec.name in chosen}
+    on_clusters = [spec for spec in choices if spec.model.REGISTERED_BY == "cluster"]
     # A scale set with the name of its pool has no field that could be wrong. So these own their names first.
-    for spec in sorted((spec for spec in choices if spec.name in chosen), key=lambda spec: bool(chosen[spec.name])):
-        name = chosen[spec.name] or spec.name
+    for spec in sorted(on_clusters, key=lambda spec: bool(_scale_set_name(spec))):
+        name = _scale_set_name(spec) or spec.name
         owner = owners.setdefault((str(spec.choices.get("clusterName")), name), spec.name)
         if owner != spec.name:
             path = f"{spec.path}.runner.scaleSetName"

@@ -81,7 +81,8 @@ class RunnerPoolArgs(PoolArgs):
 
     if TYPE_CHECKING:
         max: Integer
-        """The maximum number of nodes. The arguments of the nodes define it."""
+        """The maximum number of nodes. The arguments of the nodes define this and the next field."""
+        cluster_name: Any
 
     runner: RunnerChoices = Field(description="the runner's image, its resources, and how jobs run")
     min_idle: Integer = Field(
@@ -188,7 +189,7 @@ class RunnerPoolArgs(PoolArgs):
             )
         # The stack creates the namespace. At the first `up`, another tool cannot create the Secrets before the check
         # pulls its image.
-        cluster = str(dict(self)["cluster_name"])
+        cluster = str(self.cluster_name)
         for secret in self.runner.image_pull_secrets:
             if secret not in around.logins.get(cluster, ()):
                 yield (
