@@ -23,6 +23,7 @@ DEPLOYER_ROLE_ID = "gpu_ci_deploy"
 """The custom role that bootstrap/ creates for the deployer."""
 USE_BOOTSTRAP_ROLES = "set gpu-ci:site.bootstrapRoles: true, to use the roles that bootstrap/ made"
 """The advice for a deployer that may not create roles. With these permissions, it could make itself owner."""
+SECRET_MEMBER = "gcp:secretmanager/secretIamMember:SecretIamMember"  # noqa: S105 - the name of a type
 CUSTOM_ROLE, PROJECT_MEMBER = "gcp:projects/iAMCustomRole:IAMCustomRole", "gcp:projects/iAMMember:IAMMember"
 
 

@@ -5,7 +5,7 @@ A kind overrides the answers that differ from these defaults.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple
 
@@ -19,6 +19,11 @@ if TYPE_CHECKING:
 
 class EntryArgs(Args):
     """The arguments of a pool or of an image pipeline."""
+
+    CREATES: ClassVar[tuple[str, ...]] = ()
+    """The types of the Google Cloud resources of each entry, in the project of its cluster or of the stack."""
+    CREATES_WITH: ClassVar[Mapping[str, tuple[str, ...]]] = {}
+    """The types that fields add in the project of the stack, by the name of the field in the stack file."""
 
     def prerequisites(self, path: str) -> Iterable[str]:  # noqa: ARG002 - most kinds have none
         """Return what the entry at `path` needs in the project that no check of the stack file sees."""
@@ -102,6 +107,16 @@ class PoolArgs(EntryArgs):
         """The machine for a check of the pool's GPUs: the smallest, if there are several types."""
         return None
 
+    @property
+    def services(self) -> tuple[str, ...]:
+        """The services of Google Cloud that the pool uses besides those of its resources."""
+        return ()
+
+    @property
+    def alternatives(self) -> Sequence[str]:
+        """The machine types of which the cloud chooses one for each machine; empty if there is only one."""
+        return ()
+
     def shared_resources(self) -> dict[str, Any]:
         """Return the fields that can name a resource of another project, with their values."""
         return {}
@@ -110,6 +125,11 @@ class PoolArgs(EntryArgs):
     def boot_images(self) -> list[str]:
         """The images of Compute Engine from which machines boot."""
         return []
+
+    @property
+    def runner_version(self) -> str | None:
+        """The version of the GitHub runner on machines of the pool; None if there is none."""
+        return None
 
     @property
     def registered_runner(self) -> str | None:

@@ -135,6 +135,11 @@ class StackFile:
         choices, problems = self.checked
         return list(pools.valid_pools(choices, problems))
 
+    def pools_on(self, cluster: str) -> dict[str, Any]:
+        """Return the arguments of the pools on a cluster, by the name of the pool."""
+        names = {spec.name for spec in self.checked[0] if spec.cluster == cluster}
+        return {name: args for name, args in self.pools if name in names}
+
     @cached_property
     def quotas(self) -> tuple[Quotas, list[Problem]]:
         """The limits compared with the needs of the pools, and every problem of the limits."""

@@ -19,7 +19,7 @@ from ..labels import merge
 from ..pool_args import PoolArgs
 from . import identities, schedules
 from .build import rules as build_rules
-from .build_program import LOCK, archive
+from .build_program import LOCK, TYPES, archive
 from .gpu_bridge import steps
 from .gpu_bridge.protocol import OBJECT_SEC, REPORT_SEC, ROLE
 from .machine.args import GpuMachineArgs
@@ -62,6 +62,12 @@ class BuildGpuBridgeArgs(GpuMachineArgs, PoolArgs):
 
     WIRING: ClassVar[frozenset[str]] = GpuMachineArgs.WIRING | {"ladder_subnetworks", "bootstrap_roles"}
     HAS_GATE: ClassVar[bool] = True
+    CREATES: ClassVar[tuple[str, ...]] = (
+        *TYPES,
+        "gcp:pubsub/topicIAMMember:TopicIAMMember",
+        "gcp:serviceaccount/iAMMember:IAMMember",
+    )
+    CREATES_WITH: ClassVar[Mapping[str, tuple[str, ...]]] = identities.WITH_IMAGES
     LATER_MACHINES: ClassVar[str] = "a build the rights of the pool's output serviceAccountEmail"
 
     max: Integer = Field(ge=1, le=100, description="the maximum number of machines at any time, 1 to 100")

@@ -31,6 +31,13 @@ class BuildPoolArgs(PoolArgs):
 
     model_config = ConfigDict(json_schema_extra=rules.add_to_schema)
     WIRING: ClassVar[frozenset[str]] = frozenset({"project", "labels"})
+    CREATES: ClassVar[tuple[str, ...]] = (
+        "gcp:artifactregistry/repository:Repository",
+        "gcp:artifactregistry/repositoryIamMember:RepositoryIamMember",
+        "gcp:cloudbuild/workerPool:WorkerPool",
+        *identities.TYPES,
+    )
+    CREATES_WITH: ClassVar[Mapping[str, tuple[str, ...]]] = {"triggers": ("gcp:cloudbuild/trigger:Trigger",)}
 
     region: str = Field(description="the region of the workers, the registry and the triggers, such as us-central1")
     machine_type: str = Field(

@@ -13,8 +13,10 @@ from pathlib import Path
 
 import gpu_common
 import pulumi
+from gpu_common import google_permissions
 
 from ..payload import without_comments
+from . import identities
 
 _ROOT = Path(__file__).resolve().parents[1]
 _COMMON = ("__init__.py", "secret_patterns.py", "visible.py")
@@ -40,6 +42,18 @@ _MACHINE = (
 )
 
 
+TYPES = (
+    "gcp:cloudbuild/trigger:Trigger",
+    "gcp:cloudscheduler/job:Job",
+    "gcp:compute/regionInstanceTemplate:RegionInstanceTemplate",
+    google_permissions.CUSTOM_ROLE,
+    "gcp:pubsub/topic:Topic",
+    "gcp:storage/bucket:Bucket",
+    "gcp:storage/bucketIAMMember:BucketIAMMember",
+    "gcp:storage/bucketObject:BucketObject",
+    *identities.TYPES,
+)
+"""The types of the resources with which builds start machines."""
 LOCK = "gpu_ci/gcp/build_program.lock"
 """The path of the libraries' lock in a program."""
 PIP_INSTALL = ["-m", "pip", "install", "--quiet", "--no-cache-dir", "--disable-pip-version-check", "--require-hashes"]

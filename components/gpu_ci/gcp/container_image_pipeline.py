@@ -106,6 +106,16 @@ class ContainerImagePipelineArgs(EntryArgs):
 
     model_config = ConfigDict(json_schema_extra=_add_to_schema)
     WIRING: ClassVar[frozenset[str]] = frozenset({"project", "labels", "pinned"})
+    CREATES: ClassVar[tuple[str, ...]] = (
+        "gcp:artifactregistry/repository:Repository",
+        "gcp:artifactregistry/repositoryIamMember:RepositoryIamMember",
+        "gcp:cloudbuild/trigger:Trigger",
+        *identities.TYPES,
+    )
+    CREATES_WITH: ClassVar[Mapping[str, tuple[str, ...]]] = {
+        "schedule": ("gcp:cloudscheduler/job:Job", "gcp:pubsub/topic:Topic"),
+        "sign": ("gcp:kms/cryptoKeyIAMMember:CryptoKeyIAMMember",),
+    }
 
     region: str = Field(description="the region of the registry and of the builds, such as us-central1")
     source: ImageSource = Field(description="the GitHub repository with the Dockerfile")

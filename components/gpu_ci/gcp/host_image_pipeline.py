@@ -22,7 +22,7 @@ from ..payload import lock
 from ..pool_args import EntryArgs
 from . import identities, schedules
 from .build.rules import BuildRegion
-from .build_program import LOCK, PIP_INSTALL, BuildProgram, archive
+from .build_program import LOCK, PIP_INSTALL, TYPES, BuildProgram, archive
 from .machine.args import GpuMachineArgs, ImageDriver
 from .machine.rules import machine_of
 from .machine.runner import Registration, RunnerGithub, RunnerSettings
@@ -88,6 +88,7 @@ class HostImagePipelineArgs(GpuMachineArgs, EntryArgs):
     """The arguments of a pipeline for host images: the base image, the software, and the machine of the check."""
 
     WIRING: ClassVar[frozenset[str]] = GpuMachineArgs.WIRING | {"pinned", "bootstrap_roles"}
+    CREATES: ClassVar[tuple[str, ...]] = TYPES
 
     runner: RunnerSettings = Field(
         default=RunnerSettings(docker="rootless"),

@@ -17,6 +17,10 @@ BootstrapRoles = Annotated[
     StrictBool,
     Field(description="whether to use the custom roles that bootstrap/ made in the project, instead of creating roles"),
 ]
+TYPES = ("gcp:serviceaccount/account:Account", google_permissions.PROJECT_MEMBER)
+"""The types of a service account with roles on the project."""
+WITH_IMAGES = {"imageRepositories": ("gcp:artifactregistry/repositoryIamMember:RepositoryIamMember",)}
+"""The types of the grants of `image_readers`, by the field with the repositories."""
 # Google's limits. Neither resource has an automatic name.
 _ACCOUNT_ID_MOST, _ROLE_ID_MOST = 30, 64
 

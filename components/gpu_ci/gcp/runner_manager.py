@@ -89,6 +89,21 @@ class ManagerChoices(Args):
 class ManagerSettings(ManagerChoices):
     """The settings of a runner manager in a stack file."""
 
+    CREATES: ClassVar[tuple[str, ...]] = (
+        "gcp:cloudrunv2/workerPool:WorkerPool",
+        google_permissions.CUSTOM_ROLE,
+        "gcp:serviceaccount/iAMMember:IAMMember",
+        "gcp:storage/bucket:Bucket",
+        "gcp:storage/bucketIAMMember:BucketIAMMember",
+        "gcp:storage/bucketObject:BucketObject",
+        *identities.TYPES,
+        google_permissions.SECRET_MEMBER,
+    )
+    CREATES_WITH: ClassVar[dict[str, tuple[str, ...]]] = {
+        "metrics": ("gcp:logging/metric:Metric",),
+        "alerts": ("gcp:logging/metric:Metric", "gcp:monitoring/alertPolicy:AlertPolicy"),
+    }
+
     others: dict[Annotated[str, Field(pattern=r"^[a-z]([-a-z0-9]{0,18}[a-z0-9])?$")], list[str]] = Field(
         default={},
         description="further managers with these settings: for each name, the pools that this manager serves; the "

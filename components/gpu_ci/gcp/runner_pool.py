@@ -8,6 +8,7 @@ from typing import Annotated, Any, ClassVar, Literal
 import pulumi
 import pulumi_gcp as gcp
 from gpu_catalog import Demand, cost
+from gpu_common import google_permissions
 from pydantic import AfterValidator, Field, ValidationInfo, field_validator
 
 from .. import naming
@@ -34,6 +35,12 @@ class RunnerPoolArgs(GpuMachineArgs, PoolArgs):
     WIRING: ClassVar[frozenset[str]] = GpuMachineArgs.WIRING | {"github", "ladder_subnetworks"}
     REGISTERED_BY: ClassVar[Literal["machines"]] = "machines"
     HAS_GATE: ClassVar[bool] = True
+    CREATES: ClassVar[tuple[str, ...]] = (
+        "gcp:compute/regionInstanceGroupManager:RegionInstanceGroupManager",
+        "gcp:compute/regionInstanceTemplate:RegionInstanceTemplate",
+        *identities.TYPES,
+    )
+    CREATES_WITH: ClassVar[Mapping[str, tuple[str, ...]]] = {"secrets": (google_permissions.SECRET_MEMBER,)}
 
     max: Integer = Field(ge=1, le=1000, description="the maximum number of machines at any time, 1 to 1000")
     runner_labels: Annotated[list[RunnerLabel], AfterValidator(rules.runner_labels)] | None = Field(
@@ -126,6 +133,10 @@ class RunnerPoolArgs(GpuMachineArgs, PoolArgs):
     @classmethod
     def problems_with_runners(cls, choices: Mapping[str, Any], registers: bool) -> list[Problem]:
         return rules.problems_with_runners(choices, registers)
+
+    @property
+    def runner_version(self) -> str:
+        return self.runner.version
 
     @property
     def registered_runner(self) -> str | None:

@@ -7,15 +7,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 from gpu_catalog import region_of
 from gpu_common.secret_patterns import redact
 
 from .. import extras, naming
-from ..args import Args
 from ..component import Component
 from ..errors import ArgsError, Problem, did_you_mean, shape
+from ..pool_args import EntryArgs
 from ..validation_errors import join
 from . import clusters
 from .hints import problems_of
@@ -56,9 +56,9 @@ class Spec:
         return self.component.TYPE.split(":")[1]
 
     @property
-    def model(self) -> type[Args]:
+    def model(self) -> type[EntryArgs]:
         """The model of the arguments."""
-        return self.component.ARGS
+        return cast("type[EntryArgs]", self.component.ARGS)
 
     @property
     def on_cluster(self) -> str:

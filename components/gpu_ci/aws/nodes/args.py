@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar, Literal, cast
 
 import gpu_catalog as catalog
@@ -274,6 +274,10 @@ class GpuNodeGroupArgs(PoolArgs):
     def pod_disk_gib(self) -> int:
         """The size of the disk with the images and the files of pods, on the node with the smallest disk."""
         return cast("int", rules.for_pods_gib(dict(self)))  # the fields of valid arguments are valid
+
+    @property
+    def alternatives(self) -> Sequence[str]:
+        return self.instance_types
 
     def demand(self, name: str) -> Demand | None:
         """Return the machines of the group `name`, to compute its cost and its quotas.

@@ -119,7 +119,7 @@ def show(file: StackFile, wrong: list[Problem], notes: list[str]) -> None:
     else:
         pipelines = f", {_count(len(file.pipelines), 'image pipeline')}" if file.pipelines else ""
         click.echo(f"{file.name}: {_count(len(file.pools), 'pool')}{pipelines}, no problem found")
-        types = {name: getattr(args, "instance_types", ()) for name, args in file.pools}
+        types = {name: args.alternatives for name, args in file.pools}
         rows: list[tuple[str, ...]] = [
             (each.pool, _machine(each, types[each.pool]), each.market, each.region, str(each.max_machines))
             for each in quotas.demands(file.pools)

@@ -1,34 +1,22 @@
 """Computes the permissions on a Google Cloud project that the deployer of a stack file needs.
 
-gpu_common.google_permissions has the permissions of each resource type. This module has the resource types that each
-part of a stack file creates. A test compares these types with the resources of the real program.
+gpu_common.google_permissions has the permissions of each resource type, and the arguments of pools and image pipelines
+have the types that they create. A test compares these types with the resources of the real program.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from gpu_common import google_permissions
 
 from gpu_ci.cli.stack_files import StackFile
-from gpu_ci.gcp.build_gpu_bridge import BuildGpuBridgeArgs
-from gpu_ci.gcp.build_pool import BuildPoolArgs
-from gpu_ci.gcp.gke_nodes.args import GkeGpuNodePoolArgs
-from gpu_ci.gcp.runner_pool import RunnerPoolArgs
+from gpu_ci.pool_args import PoolArgs
 from gpu_ci.stack.clusters import CLUSTERS
+from gpu_ci.stack.entries import Spec
 from gpu_ci.stack.site import MANAGER, SITE
 
-_ACCOUNT, _PROJECT_MEMBER = "gcp:serviceaccount/account:Account", google_permissions.PROJECT_MEMBER
-_SECRET_MEMBER = "gcp:secretmanager/secretIamMember:SecretIamMember"  # noqa: S105 - the name of a type
-MACHINES = (
-    "gcp:compute/regionInstanceGroupManager:RegionInstanceGroupManager",
-    "gcp:compute/regionInstanceTemplate:RegionInstanceTemplate",
-    _ACCOUNT,
-    _PROJECT_MEMBER,
-)
-NODE_POOLS = ("gcp:container/nodePool:NodePool", _ACCOUNT, _PROJECT_MEMBER)
-"""The types of pools on GKE clusters."""
 NETWORKS = (
     "gcp:compute/firewall:Firewall",
     "gcp:compute/network:Network",
@@ -36,61 +24,6 @@ NETWORKS = (
     "gcp:compute/routerNat:RouterNat",
     "gcp:compute/subnetwork:Subnetwork",
 )
-BUILDS = (
-    "gcp:artifactregistry/repository:Repository",
-    "gcp:artifactregistry/repositoryIamMember:RepositoryIamMember",
-    "gcp:cloudbuild/workerPool:WorkerPool",
-    _ACCOUNT,
-    _PROJECT_MEMBER,
-)
-_PROGRAM_OF_BUILDS = (
-    "gcp:cloudbuild/trigger:Trigger",
-    "gcp:cloudscheduler/job:Job",
-    "gcp:compute/regionInstanceTemplate:RegionInstanceTemplate",
-    google_permissions.CUSTOM_ROLE,
-    "gcp:pubsub/topic:Topic",
-    "gcp:storage/bucket:Bucket",
-    "gcp:storage/bucketIAMMember:BucketIAMMember",
-    "gcp:storage/bucketObject:BucketObject",
-    _ACCOUNT,
-    _PROJECT_MEMBER,
-)
-BRIDGES = (
-    *_PROGRAM_OF_BUILDS,
-    "gcp:pubsub/topicIAMMember:TopicIAMMember",
-    "gcp:serviceaccount/iAMMember:IAMMember",
-)
-"""The types of pools of kind cloud-build-gpu."""
-IMAGE_REPOSITORIES = ("gcp:artifactregistry/repositoryIamMember:RepositoryIamMember",)
-IMAGE_PIPELINES = {
-    "container": (
-        "gcp:artifactregistry/repository:Repository",
-        "gcp:artifactregistry/repositoryIamMember:RepositoryIamMember",
-        "gcp:cloudbuild/trigger:Trigger",
-        _ACCOUNT,
-        _PROJECT_MEMBER,
-    ),
-    "host": _PROGRAM_OF_BUILDS,
-}
-"""The types of each kind of image pipeline on Google Cloud."""
-CONTAINER_OPTIONS = {
-    "schedule": ("gcp:cloudscheduler/job:Job", "gcp:pubsub/topic:Topic"),
-    "sign": ("gcp:kms/cryptoKeyIAMMember:CryptoKeyIAMMember",),
-}
-"""The types that fields of an image pipeline of kind container add."""
-TRIGGERS = ("gcp:cloudbuild/trigger:Trigger",)
-MANAGER_SERVICE = (
-    "gcp:cloudrunv2/workerPool:WorkerPool",
-    google_permissions.CUSTOM_ROLE,
-    "gcp:serviceaccount/iAMMember:IAMMember",
-    "gcp:storage/bucket:Bucket",
-    "gcp:storage/bucketIAMMember:BucketIAMMember",
-    "gcp:storage/bucketObject:BucketObject",
-    _ACCOUNT,
-    _PROJECT_MEMBER,
-    _SECRET_MEMBER,
-)
-METRICS, ALERTS = ("gcp:logging/metric:Metric",), ("gcp:monitoring/alertPolicy:AlertPolicy",)
 
 
 def permissions(file: StackFile) -> list[str]:
@@ -101,21 +34,26 @@ def permissions(file: StackFile) -> list[str]:
     """
     in_project = types(file) - google_permissions.GRANTED_ON_KEYS
     needed = {permission for token in in_project for permission in google_permissions.of_type(token)}
-    if any(isinstance(args, RunnerPoolArgs | BuildGpuBridgeArgs) for _, args in file.pools):
+    if any(args.HAS_GATE for _, args in file.pools):
         needed |= {*google_permissions.of_calls(google_permissions.CALLS)}
     return sorted(needed)
 
 
-def of_node_pools() -> list[str]:
-    """Return the permissions that the deployer needs on the project of a GKE cluster, sorted."""
-    return sorted({permission for token in NODE_POOLS for permission in google_permissions.of_type(token)})
+def of_pools(pools: Iterable[PoolArgs]) -> list[str]:
+    """Return the permissions that the deployer of pools needs on the project of their cluster, sorted."""
+    tokens = {token for args in pools for token in args.CREATES}
+    return sorted({permission for token in tokens for permission in google_permissions.of_type(token)})
 
 
-def has_own_node_pools(file: StackFile) -> bool:
-    """Return True if the stack has pools on GKE clusters of its own project."""
+def services(pools: Iterable[PoolArgs]) -> set[str]:
+    """Return the services that pools need in the project of their machines."""
+    return {name for args in pools for name in (*google_permissions.services(args.CREATES), *args.services)}
+
+
+def is_in_project(file: StackFile, spec: Spec) -> bool:
+    """Return True if the machines of an entry are in the stack's project, not in another project with its cluster."""
     clusters = file.value(CLUSTERS) or {}
-    names = {args.cluster_name for _, args in file.pools if isinstance(args, GkeGpuNodePoolArgs)}
-    return any(clusters[name].get("project", file.project) == file.project for name in names)
+    return bool(clusters.get(spec.cluster, {}).get("project", file.project) == file.project)
 
 
 def attests(file: StackFile) -> bool:
@@ -135,42 +73,29 @@ def types(file: StackFile) -> set[str]:
     return found - {google_permissions.CUSTOM_ROLE} if uses_bootstrap_roles(file) and not attests(file) else found
 
 
-def _groups(file: StackFile) -> Iterator[tuple[str, ...]]:
+def _groups(file: StackFile) -> Iterator[Iterable[str]]:
     site: dict[str, Any] = file.value(SITE) or {}
     github: dict[str, Any] = site.get("github") or {}
-    machines = [args for _, args in file.pools if isinstance(args, RunnerPoolArgs)]
-    builds = [args for _, args in file.pools if isinstance(args, BuildPoolArgs)]
-    bridges = [args for _, args in file.pools if isinstance(args, BuildGpuBridgeArgs)]
-    if machines:
-        yield MACHINES
-    if has_own_node_pools(file):
-        yield NODE_POOLS
-    if bridges:
-        yield BRIDGES
-    if any(getattr(args, "image_repositories", ()) for _, args in file.pools):
-        yield IMAGE_REPOSITORIES
+    specs: list[Spec] = [*file.checked[0], *file.pipelines]
+    for spec in specs:
+        if is_in_project(file, spec):
+            yield spec.model.CREATES
+        yield from _with_fields(spec.model, spec.choices)
     # Without a manager, the machines read the key of runnerApp, and register their runners themselves.
-    reads_key = machines and github.get("runnerApp") and not github.get("managerApp")
-    if reads_key or any(args.secrets for args in machines):
-        yield (_SECRET_MEMBER,)
+    registers = any(args.REGISTERED_BY == "machines" for _, args in file.pools)
+    if registers and github.get("runnerApp") and not github.get("managerApp"):
+        yield (google_permissions.SECRET_MEMBER,)
     if site.get("networks"):
         yield NETWORKS
-    if builds:
-        yield BUILDS
-    for pipeline in file.pipelines:
-        yield IMAGE_PIPELINES.get(pipeline.kind, ())
-        options = CONTAINER_OPTIONS if pipeline.kind == "container" else {}
-        yield from (types for option, types in options.items() if pipeline.choices.get(option))
     if attests(file):
         yield (google_permissions.CUSTOM_ROLE,)
-    if any(args.triggers for args in builds):
-        yield TRIGGERS
     if (manager := file.value(MANAGER)) is not None and github.get("managerApp"):
         from gpu_ci.gcp.runner_manager import ManagerSettings  # loads Pulumi's Google package
 
-        choices = ManagerSettings(**manager)
-        yield MANAGER_SERVICE
-        if choices.metrics or choices.alerts:
-            yield METRICS
-        if choices.alerts:
-            yield ALERTS
+        yield ManagerSettings.CREATES
+        yield from _with_fields(ManagerSettings, manager)
+
+
+def _with_fields(model: Any, choices: Mapping[str, Any]) -> Iterator[Iterable[str]]:
+    """Yield the types that the fields in a stack file add."""
+    yield from (types for name, types in model.CREATES_WITH.items() if choices.get(name))

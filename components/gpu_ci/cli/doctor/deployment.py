@@ -16,7 +16,6 @@ from gpu_ci.cli.google_api import NOT_FOUND, Call, GoogleError, caller
 from gpu_ci.cli.output import InputError
 from gpu_ci.cli.programs import NotAskedError
 from gpu_ci.cli.stack_files import StackFile
-from gpu_ci.gcp.runner_pool import RunnerPoolArgs
 from gpu_ci.secret_manager import aws_secret
 
 GITHUB_API = "https://api.github.com"
@@ -41,14 +40,10 @@ class Deployment:
         return self.file.stack
 
     @property
-    def machines(self) -> dict[str, RunnerPoolArgs]:
-        """The pools on Compute Engine."""
-        return {name: args for name, args in self.file.pools if isinstance(args, RunnerPoolArgs)}
-
-    @property
     def region(self) -> str:
-        """The region of the first pool, for the commands that create something."""
-        return next((args.region for args in self.machines.values()), "us-central1")
+        """The region of the first pool on Google Cloud, for the commands that create something."""
+        specs = (spec for spec in self.file.checked[0] if spec.cloud == "gcp" and spec.region)
+        return next((spec.region for spec in specs), "us-central1")
 
     @cached_property
     def project_file(self) -> dict[str, Any]:

@@ -16,7 +16,6 @@ from typing import Any
 
 from gpu_catalog import limits
 
-from gpu_ci.aws.eks_runner_pool import EksRunnerPoolArgs
 from gpu_ci.aws.limits.eks_api import Account, ApiError, AwsClient
 from gpu_ci.cli.doctor import kubernetes
 from gpu_ci.cli.doctor.kubernetes import KubernetesCluster
@@ -55,7 +54,7 @@ class Cluster(KubernetesCluster):
     name: str
     region: str
     subnets: tuple[str, ...]
-    pools: Mapping[str, EksRunnerPoolArgs]
+    pools: Mapping[str, Any]
     context: str = ""
     """The context of kubectl; empty for the current context."""
     profile: str = ""
@@ -96,13 +95,10 @@ class Cluster(KubernetesCluster):
 def target(file: StackFile, name: str, context: str, connect: Callable[[], Any] | None = None) -> Cluster:  # noqa: ARG001 - GKE uses it
     """Return one cluster of a stack file. Raise LookupError if the file does not describe it."""
     described = file.value(CLUSTERS)[name]
-    pools = {
-        pool: args for pool, args in file.pools if isinstance(args, EksRunnerPoolArgs) and args.cluster_name == name
-    }
     subnets = tuple(described["subnets"].values())
     account = described.get("profile", ""), described.get("roleArn", "")
     plugin = DevicePluginArgs(**described.get("devicePlugin", {})).namespace
-    return Cluster(name, described["region"], subnets, pools, context, *account, plugin)
+    return Cluster(name, described["region"], subnets, file.pools_on(name), context, *account, plugin)
 
 
 def steps(file: StackFile, cluster: Cluster) -> Sequence[Step[Cluster]]:  # noqa: ARG001 - GKE uses both

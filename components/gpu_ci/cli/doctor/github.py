@@ -40,7 +40,7 @@ def steps(deployment: Deployment) -> Iterator[Step[Deployment]]:
             )
     if of_kind(deployment.file.value(CLUSTERS), "eks"):
         yield Step("subject", f"tokens of this repository with {', '.join(TEMPLATE_CLAIMS)}", subject_is_set)
-    if any(pool.github for pool in deployment.machines.values()) or (github and deployment.machines):
+    if github and any(args.runner_version for _, args in deployment.file.pools):
         yield Step(
             "runner version",
             f"a runner that GitHub gives jobs: no newer release is {staleness.RUNNERS_LAST_DAYS} days old",
@@ -138,9 +138,9 @@ def runner_is_current(deployment: Deployment) -> Finding:
         latest = str(answer.get("tag_name")).removeprefix("v")
         published = date.fromisoformat(str(answer.get("published_at"))[:10])
         behind = {
-            pool: args.runner.version
-            for pool, args in deployment.machines.items()
-            if _parts(args.runner.version) < _parts(latest)
+            pool: args.runner_version
+            for pool, args in deployment.file.pools
+            if args.runner_version and _parts(args.runner_version) < _parts(latest)
         }
         old = [
             f"{pool}: {stale.subject} {stale.text}"

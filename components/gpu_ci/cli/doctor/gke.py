@@ -12,8 +12,6 @@ from functools import cached_property
 from ipaddress import IPv4Network, ip_network
 from typing import Any
 
-from gpu_common import google_permissions
-
 from gpu_ci.cli import google_api, programs
 from gpu_ci.cli.doctor import deployer, google, kubernetes
 from gpu_ci.cli.doctor.kubernetes import KubernetesCluster
@@ -21,13 +19,12 @@ from gpu_ci.cli.doctor.steps import Finding, Step, problems_or_pass
 from gpu_ci.cli.programs import NotAskedError
 from gpu_ci.cli.stack_files import StackFile
 from gpu_ci.errors import ArgsError
-from gpu_ci.gcp.gke_nodes.args import GkeGpuNodePoolArgs
 from gpu_ci.kubernetes.kueue_labels import WEBHOOK_PORT
 from gpu_ci.stack.clusters import CLUSTERS
 
 PLUGIN = "gke-gcloud-auth-plugin"
-APIS = ("compute.googleapis.com", *google_permissions.services(deployer.NODE_POOLS))
-"""The services that must be enabled in the project of the cluster."""
+APIS = ("compute.googleapis.com", "container.googleapis.com")
+"""The services that must be enabled in the project of a cluster, even without pools."""
 _OF_PROJECT = ("apis", "permissions")
 """The steps that the group google has too, for the stack's own project."""
 # docs.cloud.google.com/kubernetes-engine/docs/reference/rest/v1/projects.locations.clusters#Status and
@@ -44,7 +41,7 @@ class Cluster(KubernetesCluster):
     location: str
     project: google.Project
     """The project of the cluster and of its nodes."""
-    pools: Mapping[str, GkeGpuNodePoolArgs]
+    pools: Mapping[str, Any]
     network_policies: bool
     """True if the stack file says that the cluster enforces network policies."""
     kueue: bool
@@ -83,12 +80,10 @@ class _MissingError(NotAskedError):
 def target(file: StackFile, name: str, context: str, connect: Callable[[], google_api.Call]) -> Cluster:
     """Return one cluster of a stack file. Raise LookupError if the file does not describe it."""
     described = file.value(CLUSTERS)[name]
-    pools = {
-        pool: args for pool, args in file.pools if isinstance(args, GkeGpuNodePoolArgs) and args.cluster_name == name
-    }
-    project = google.Project(
-        described.get("project") or file.project, {}, {}, APIS, (), tuple(deployer.of_node_pools()), connect, pools
-    )
+    pools = file.pools_on(name)
+    apis = tuple(sorted({*APIS, *deployer.services(pools.values())}))
+    permissions = tuple(deployer.of_pools(pools.values()))
+    project = google.Project(described.get("project") or file.project, {}, {}, apis, (), permissions, connect, pools)
     policies, kueue = bool(described.get("networkPolicies", True)), bool(described.get("kueue"))
     return Cluster(name, described["location"], project, pools, policies, kueue, context)
 
@@ -124,9 +119,8 @@ def cluster_is_ready(cluster: Cluster) -> Finding:
     real = {"location": cluster.location, "control_plane_version": version, "autopilot": autopilot}
     for pool, args in cluster.pools.items():
         # The check of the stack file did not know the version, on which drivers, markets and upgrades depend.
-        fields = {name: getattr(args, name) for name in GkeGpuNodePoolArgs.model_fields}
         try:
-            GkeGpuNodePoolArgs(**{**fields, **real})
+            type(args)(**{**dict(args), **real})
         except ArgsError as error:
             problems += [f"{pool}: {each.path}: {each.text}" for each in error.problems]
     return problems_or_pass(problems, f"{found.get('status')}, version {version}", details)

@@ -20,13 +20,9 @@ from gpu_ci.cli.doctor.steps import Finding, Step, problems_or_pass
 from gpu_ci.cli.google_api import Call, ask, caller, find, quota_project
 from gpu_ci.cli.programs import NotAskedError
 from gpu_ci.cli.stack_files import StackFile
-from gpu_ci.gcp.build_gpu_bridge import BuildGpuBridgeArgs
-from gpu_ci.gcp.build_pool import BuildPoolArgs
 from gpu_ci.gcp.gate.runner import GATE_LABEL
-from gpu_ci.gcp.gke_nodes.args import GkeGpuNodePoolArgs
 from gpu_ci.gcp.machine.args import GpuMachineChoices
 from gpu_ci.gcp.machine.software import is_signed
-from gpu_ci.gcp.runner_pool import RunnerPoolArgs
 from gpu_ci.secret_manager import aws_secret
 from gpu_ci.stack import quotas
 from gpu_ci.stack.site import MANAGER, app_entries
@@ -64,7 +60,8 @@ class Project:
     """A project and the pools of one stack file in it."""
 
     name: str
-    pools: Mapping[str, RunnerPoolArgs]
+    pools: Mapping[str, Any]
+    """The arguments of the pools on Compute Engine."""
     subnetworks: Mapping[str, str]
     """The existing subnetworks, by region. In other regions, the stack creates a network."""
     apis: tuple[str, ...]
@@ -74,8 +71,8 @@ class Project:
     permissions: tuple[str, ...]
     """The permissions that the deployer needs on the project."""
     connect: Callable[[], Call]
-    nodes: Mapping[str, GkeGpuNodePoolArgs] = field(default_factory=dict)
-    """The pools of one GKE cluster in the project."""
+    nodes: Mapping[str, Any] = field(default_factory=dict)
+    """The arguments of the pools of one GKE cluster in the project."""
     without_role_rights: str = google_permissions.USE_BOOTSTRAP_ROLES
     """The advice for a deployer that may not create roles."""
 
@@ -98,7 +95,7 @@ def target(file: StackFile, connect: Callable[[], Call]) -> Project:
     site = file.value("gpu-ci:site") or {}
     keys = [app.get("privateKey") for app in app_entries(site.get("github")).values()]
     secrets = tuple(dict.fromkeys(key for key in keys if isinstance(key, str) and not aws_secret(key)))
-    pools = {name: args for name, args in file.pools if isinstance(args, RunnerPoolArgs)}
+    pools = {name: args for name, args in file.pools if args.REGISTERED_BY == "machines"}
     permissions, apis = tuple(deployer.permissions(file)), tuple(sorted(set(_apis(file))))
     found = Project(file.project, pools, site.get("subnetworks") or {}, apis, secrets, permissions, connect)
     if deployer.uses_bootstrap_roles(file) and deployer.attests(file):
@@ -113,26 +110,23 @@ def _apis(file: StackFile) -> Iterator[str]:
     yield from ("cloudresourcemanager.googleapis.com", "secretmanager.googleapis.com")
     if types:
         yield "logging.googleapis.com"  # machines and builds write their logs
-    if any(isinstance(args, RunnerPoolArgs) for _, args in file.pools):
+    if any(args.REGISTERED_BY == "machines" for _, args in file.pools):
         yield "orgpolicy.googleapis.com"
     if deployer.attests(file):
         yield from (_BINARY_AUTHORIZATION, "containeranalysis.googleapis.com")
     if (file.value(MANAGER) or {}).get("binaryAuthorization"):
         yield _BINARY_AUTHORIZATION
-    if deployer.has_own_node_pools(file):
-        yield "compute.googleapis.com"
-    if any(isinstance(args, GkeGpuNodePoolArgs) and args.image_streaming for _, args in file.pools):
-        yield "containerfilesystem.googleapis.com"
+    own = {spec.name for spec in file.checked[0] if deployer.is_in_project(file, spec)}
+    yield from deployer.services(args for name, args in file.pools if name in own)
     if str(file.others.get("secretsprovider")).startswith("gcpkms://"):
         yield "cloudkms.googleapis.com"
 
 
-def steps(file: StackFile, project: Project) -> list[Step[Project]]:
+def steps(project: Project) -> list[Step[Project]]:
     """Return the steps that concern what the file uses."""
     if project.pools:
         return [*STEPS]
-    has_builds = any(isinstance(args, BuildPoolArgs | BuildGpuBridgeArgs) for _, args in file.pools)
-    if not (has_builds or project.permissions or project.secrets):
+    if not (project.permissions or project.secrets):
         return []
     without = () if project.permissions else ("permissions",)
     return [step for step in STEPS if step.name in _EVERY_PROJECT and step.name not in without]

@@ -13,6 +13,7 @@ from ...args import Args, Input, Integer, StrictBool
 from ...kubernetes.name_types import Pool, TorchOfJobs
 from ...labels import Labels
 from ...pool_args import PoolArgs
+from .. import identities
 from ..machine import rules as machine_rules
 from ..machine.args import GpuMachineChoices
 from ..resource_names import ImageRepositories, Project, Subnetwork
@@ -75,6 +76,8 @@ class GkeGpuNodePoolArgs(GpuMachineChoices, NodePoolCluster, PoolArgs):
     """The arguments of a node pool with GPUs for a GKE cluster."""
 
     WIRING: ClassVar[frozenset[str]] = frozenset(NodePoolCluster.model_fields)
+    CREATES: ClassVar[tuple[str, ...]] = ("gcp:container/nodePool:NodePool", *identities.TYPES)
+    CREATES_WITH: ClassVar[Mapping[str, tuple[str, ...]]] = identities.WITH_IMAGES
 
     max_run_duration_sec: Integer | None = Field(
         default=None,
@@ -145,6 +148,10 @@ class GkeGpuNodePoolArgs(GpuMachineChoices, NodePoolCluster, PoolArgs):
             # all.
             "control_plane_version": rules.AUTOSCALED_BLUE_GREEN,
         }
+
+    @property
+    def services(self) -> tuple[str, ...]:
+        return ("compute.googleapis.com", *(["containerfilesystem.googleapis.com"] if self.image_streaming else []))
 
     @property
     def boot_disk_type(self) -> str:
