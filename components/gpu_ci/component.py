@@ -29,6 +29,9 @@ class Component(pulumi.ComponentResource):
     ON_CLUSTER: ClassVar[str] = ""
     """The kind of the cluster that the field `clusterName` names; empty if the component is not for a cluster."""
 
+    INIT_OPTIONS: ClassVar[tuple[str, ...]] = ()
+    """The options of `gpu-ci init` that a pool needs; empty if the command writes no pools of this kind."""
+
     EXAMPLE: ClassVar[dict[str, Any]] = {}
     """Valid arguments, for the documentation and for the tests of all components."""
 

@@ -10,11 +10,11 @@ from __future__ import annotations
 
 import ast
 import importlib
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from .args import Args
@@ -33,6 +33,8 @@ class ComponentInfo:
     image_kind: str = ""
     on_cluster: str = ""
     """The kind of cluster that its pools or image pipelines need; empty if they need none."""
+    init_options: tuple[str, ...] = ()
+    """The options of `gpu-ci init` that its pools need."""
 
     @property
     def cloud(self) -> str:
@@ -48,6 +50,17 @@ class ComponentInfo:
         """Import the class, and with it the Pulumi package of its cloud."""
         loaded: type[Component] = getattr(importlib.import_module(self.module), self.name)
         return loaded
+
+
+def kind_for(machine_cloud: str, clusters: Collection[str]) -> ComponentInfo:
+    """Return the kind of pool that `gpu-ci init` writes for machines of a cloud.
+
+    Args:
+        machine_cloud: The cloud of the machine type: aws or gcp.
+        clusters: The kinds of the existing clusters. A pool is on a cluster if one of them has machines of this cloud.
+    """
+    kinds = [each for each in catalog() if each.init_options and each.cloud == machine_cloud]
+    return min(kinds, key=lambda each: 0 if each.on_cluster in clusters else 2 if each.on_cluster else 1)
 
 
 def kind_names() -> tuple[str, ...]:
@@ -113,6 +126,7 @@ def components_below(folder: Path, package: str) -> tuple[ComponentInfo, ...]:
             node.name,
             constants.get("IMAGE_KIND", ""),
             constants.get("ON_CLUSTER", ""),
+            constants.get("INIT_OPTIONS", ()),
         )
         for file, node in _classes_below(folder, "gpu-ci:")
         if "TYPE" in (constants := _constants(node))
@@ -140,13 +154,14 @@ def _module(file: Path, package: str) -> str:
     return ".".join((package, *file.with_suffix("").parts))
 
 
-def _constants(node: ast.ClassDef) -> dict[str, str]:
-    """Return the constants of a class that are literal text, such as TYPE and KIND."""
+def _constants(node: ast.ClassDef) -> dict[str, Any]:
+    """Return the constants of a class that are literal text or tuples, such as TYPE and INIT_OPTIONS."""
     return {
-        statement.target.id: statement.value.value
+        statement.target.id: ast.literal_eval(statement.value)
         for statement in node.body
         if isinstance(statement, ast.AnnAssign)
         and isinstance(statement.target, ast.Name)
-        and isinstance(statement.value, ast.Constant)
-        and isinstance(statement.value.value, str)
+        and statement.target.id.isupper()
+        and isinstance(statement.value, ast.Constant | ast.Tuple)
+        and not any(isinstance(part, ast.Name) for part in ast.walk(statement.value))
     }

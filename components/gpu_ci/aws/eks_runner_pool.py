@@ -80,6 +80,9 @@ class EksRunnerPool(Component):
     ARGS: ClassVar[type[Args]] = EksRunnerPoolArgs
     KIND: ClassVar[str] = "eks-runners"
     ON_CLUSTER: ClassVar[str] = "eks"
+    INIT_OPTIONS: ClassVar[tuple[str, ...]] = (
+        "cluster", "subnets", "runner_image", "organization", "repositories", "aws_account",
+    )  # fmt: skip
     EXAMPLE: ClassVar[dict[str, Any]] = {
         "clusterName": "ci",
         "instanceTypes": ["g6.2xlarge", "g6.4xlarge"],

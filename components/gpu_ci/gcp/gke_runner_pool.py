@@ -63,6 +63,9 @@ class GkeRunnerPool(Component):
     ARGS: ClassVar[type[Args]] = GkeRunnerPoolArgs
     KIND: ClassVar[str] = "gke-runners"
     ON_CLUSTER: ClassVar[str] = "gke"
+    INIT_OPTIONS: ClassVar[tuple[str, ...]] = (
+        "gke_cluster", "location", "runner_image", "organization", "repositories", "project",
+    )  # fmt: skip
     EXAMPLE: ClassVar[dict[str, Any]] = {
         "clusterName": "ci",
         "machineType": "g2-standard-8",

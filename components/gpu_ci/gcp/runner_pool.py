@@ -204,6 +204,7 @@ class RunnerPool(Component):
     TYPE: ClassVar[str] = "gpu-ci:gcp:RunnerPool"
     ARGS: ClassVar[type[Args]] = RunnerPoolArgs
     KIND: ClassVar[str] = "gce-runners"
+    INIT_OPTIONS: ClassVar[tuple[str, ...]] = ("project",)
     EXAMPLE: ClassVar[dict[str, Any]] = {
         "machineType": "g2-standard-8",
         "zones": ["us-central1-a", "us-central1-b", "us-central1-c"],

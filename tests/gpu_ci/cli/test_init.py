@@ -426,10 +426,10 @@ MISTAKES: dict[tuple[str, ...], list[str]] = {
         for option in ("--cluster", "--subnet", "--runner-image", "--organization", "--repository", "--aws-account")
     ],
     (*AWS_ALONE, "--project", "acme-ci"): [
-        "--aws-account: is for stacks with pools of kind eks-runners alone, and replaces --project"
+        "--aws-account: is for stacks with pools on AWS alone, and replaces --project"
     ],
     (*SETS["google"], "--aws-account", "111122223333"): [
-        "--aws-account: is for stacks with pools of kind eks-runners alone, and replaces --project"
+        "--aws-account: is for stacks with pools on AWS alone, and replaces --project"
     ],
     ("--aws-account", "1", *AWS[2:]): [
         f"{FILE}:site.github.{app}.privateKey: is not the ARN of a secret in AWS Secrets Manager"

@@ -18,18 +18,16 @@ from gpu_ci.cli.check import stacks
 from gpu_ci.cli.init.repository import (
     ADMIN_APP,
     MANAGER_APP,
-    ON_GKE,
     RUNNER_APP,
     Pool,
     Repository,
-    kind_of,
     requirement,
 )
 from gpu_ci.cli.new_files import PULUMI_NAME, mistakes
 from gpu_ci.cli.stack_files import StackFile, parse, siblings
 from gpu_ci.errors import Problem, in_yaml
 from gpu_ci.gcp.machine.args import GuestAccelerator
-from gpu_ci.kinds import args_for
+from gpu_ci.kinds import ComponentInfo, catalog, kind_for
 from gpu_ci.stack.pools import POOLS
 from gpu_ci.stack.site import SITE
 
@@ -38,26 +36,26 @@ DEFAULT_POOL = "l4=g2-standard-8:spot"
 
 @dataclass(frozen=True)
 class Option:
-    """An option that some pools need: its name, a valid value, and the kinds of the pools."""
+    """An option that some pools need: its name, and a valid value."""
 
     flag: str
     example: str
-    kinds: tuple[str, ...]
 
 
-_ON_CLUSTERS = ("eks-runners", ON_GKE)
 OPTIONS = {
-    "cluster": Option("--cluster", "ci", ("eks-runners",)),
-    "subnets": Option("--subnet", "us-east-1a=subnet-0a1b2c3d4e5f60001", ("eks-runners",)),
-    "gke_cluster": Option("--gke-cluster", "gpu", (ON_GKE,)),
-    "location": Option("--location", "us-central1", (ON_GKE,)),
-    "runner_image": Option("--runner-image", f"ghcr.io/acme/runner@sha256:{'0' * 64}", _ON_CLUSTERS),
-    "organization": Option("--organization", "acme", _ON_CLUSTERS),
-    "repositories": Option("--repository", "kernels", _ON_CLUSTERS),
-    "project": Option("--project", "acme-ci", ("gce-runners", ON_GKE)),
-    "aws_account": Option("--aws-account", "111122223333", ("eks-runners",)),
+    "cluster": Option("--cluster", "ci"),
+    "subnets": Option("--subnet", "us-east-1a=subnet-0a1b2c3d4e5f60001"),
+    "gke_cluster": Option("--gke-cluster", "gpu"),
+    "location": Option("--location", "us-central1"),
+    "runner_image": Option("--runner-image", f"ghcr.io/acme/runner@sha256:{'0' * 64}"),
+    "organization": Option("--organization", "acme"),
+    "repositories": Option("--repository", "kernels"),
+    "project": Option("--project", "acme-ci"),
+    "aws_account": Option("--aws-account", "111122223333"),
 }
-"""The options that may be required. An organization requires the last two."""
+"""The options that pools of some kinds require."""
+_CLUSTERS = {"eks": "cluster", "gke": "gke_cluster"}
+"""The option with the name of the cluster, by its kind."""
 _OF_ORGANIZATION = ("repositories", "project")
 _AS_GIVEN = (
     "stack", "project", "aws_account", "region", "organization", "plan", "repositories", "location", "runner_image",
@@ -217,22 +215,22 @@ def _read(folder: Path, given: Mapping[str, Any], wrong: list[Problem]) -> Repos
     others = _other_stacks(folder, given)
     pools = _pools(given, {name for file in others for name in file.value(POOLS) or ()}, wrong)
     subnets = _subnets(given["subnets"], wrong)
-    kinds = {pool.kind for pool in pools}
-    on_aws_alone = kinds == {"eks-runners"}
+    required = {name for pool in pools for name in pool.info.init_options}
+    required |= {*_OF_ORGANIZATION} if given["organization"] else set()
+    on_aws_alone = {pool.machine.cloud for pool in pools} == {"aws"}
     # Of the options that name where the keys are, a stack on AWS alone needs one, and others need --project.
     unneeded = "project" if on_aws_alone and not given["project"] else "aws_account"
     for name, option in OPTIONS.items():
-        is_required = name != unneeded and (
-            kinds & {*option.kinds} or (given["organization"] and name in _OF_ORGANIZATION)
-        )
+        is_required = name != unneeded and name in required
         if is_required and not given[name]:
             wrong.append(Problem(option.flag, "is missing", hint=f"such as {option.flag} {option.example}"))
         elif given[name] and pools and not is_required and name not in ("organization", "project", "aws_account"):
-            text = f"is for pools of kind {' and '.join(option.kinds)}, and there are none"
+            kinds = " and ".join(each.kind for each in catalog() if name in each.init_options)
+            text = f"is for pools of kind {kinds}, and there are none"
             hint = "leave the option out, or give --pool, --gke-cluster or --organization"
             wrong.append(Problem(option.flag, text, hint=hint))
     if given["aws_account"] and (given["project"] or not on_aws_alone):
-        text = "is for stacks with pools of kind eks-runners alone, and replaces --project"
+        text = "is for stacks with pools on AWS alone, and replaces --project"
         wrong.append(Problem("--aws-account", text, given["aws_account"], hint="leave one of the two options out"))
     for flag, value in (("--stack", given["stack"]), ("FOLDER", folder.resolve().name)):
         if not PULUMI_NAME.fullmatch(value):
@@ -247,11 +245,8 @@ def _read(folder: Path, given: Mapping[str, Any], wrong: list[Problem]) -> Repos
     if len(aws_regions) > 1:
         text, expected = "has zones of several regions", "zones of the cluster's region"
         wrong.append(Problem("--subnet", text, ", ".join(aws_regions), expected))
-    clusters = {
-        kind: given["cluster" if kind == "eks-runners" else "gke_cluster"]
-        for kind in _ON_CLUSTERS
-        if any(pool.kind == kind for pool in pools)
-    }
+    used = {pool.on_cluster for pool in pools}
+    clusters = {kind: given[option] for kind, option in _CLUSTERS.items() if kind in used}
     if len({*clusters.values()}) < len(clusters):
         text = "has the name of the EKS cluster, and the clusters of a stack file have different names"
         wrong.append(Problem("--gke-cluster", text, given["gke_cluster"], hint="create a stack for each cluster"))
@@ -307,11 +302,11 @@ def _pools(given: Mapping[str, Any], taken: Collection[str], wrong: list[Problem
     wrong += _duplicates("--pool", "name", [each[0] for each in found if each])
     pools = []
     for name, machine, market in reversed(fields.values()):
-        kind = kind_of(machine, bool(given["gke_cluster"]))
-        zones = _zones(machine, kind, given, wrong) if machine.cloud == "gcp" else ()
-        cluster = {"eks-runners": given["cluster"], ON_GKE: given["gke_cluster"]}.get(kind, "")
+        info = kind_for(machine.cloud, [kind for kind, option in _CLUSTERS.items() if given[option]])
+        zones = _zones(machine, info, given, wrong) if machine.cloud == "gcp" else ()
+        cluster = given[_CLUSTERS[info.on_cluster]] if info.on_cluster else ""
         label = f"{name}-{re.sub('[^a-z0-9-]', '-', given['stack'].lower())}" if name in taken else ""
-        pools.append(Pool(name, machine, market, kind, zones, cluster, _runner_size(kind, machine), label))
+        pools.append(Pool(name, machine, market, info, zones, cluster, _runner_size(info, machine), label))
     return pools
 
 
@@ -339,10 +334,10 @@ def _pool_fields(text: str, wrong: list[Problem]) -> tuple[str, Machine, str] | 
         return None
 
 
-def _zones(machine: Machine, kind: str, given: Mapping[str, Any], wrong: list[Problem]) -> tuple[str, ...]:
+def _zones(machine: Machine, info: ComponentInfo, given: Mapping[str, Any], wrong: list[Problem]) -> tuple[str, ...]:
     """Return the zones with the machine, of the region or of the region of the cluster. Append mistakes to `wrong`."""
     flag, region = "--region", given["region"]
-    if kind == ON_GKE:
+    if "location" in info.init_options:
         flag, region = "--location", given["location"]
         region = zone["region"] if (zone := _ZONE.fullmatch(region)) else region
         if not region:
@@ -371,19 +366,19 @@ def _subnets(given: Sequence[str], wrong: list[Problem]) -> dict[str, str]:
     return {pair["zone"]: pair["id"] for _, pair in found if pair}
 
 
-def _runner_size(kind: str, machine: Machine) -> dict[str, int]:
+def _runner_size(info: ComponentInfo, machine: Machine) -> dict[str, int]:
     """Return the fields `cpus` and `memoryGib` of a runner whose defaults do not fit on a node with this machine.
 
     Return nothing if the defaults fit, or if a package of the cloud is missing: the check of the stack file reports
     that.
     """
-    if kind not in _ON_CLUSTERS:
+    if not info.on_cluster:
         return {}
     try:
         from gpu_ci.kubernetes.pool.args import RunnerPoolArgs
         from gpu_ci.kubernetes.scale_set.args import RunnerChoices
 
-        args = cast(type[RunnerPoolArgs], args_for(kind))
+        args = cast(type[RunnerPoolArgs], info.load().ARGS)
     except ModuleNotFoundError:
         return {}
     fields: dict[str, Any] = {"instance_types": [machine.machine_type]}

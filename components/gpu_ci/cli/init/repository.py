@@ -16,7 +16,7 @@ from gpu_ci import extras
 from gpu_ci.cli import new_files
 from gpu_ci.cli.github_app.apps import DUTIES
 from gpu_ci.github_trust import variables
-from gpu_ci.kinds import catalog
+from gpu_ci.kinds import ComponentInfo
 
 TEMPLATES = files(__package__) / "templates"
 # GitHub's own expressions are ${{ … }}.
@@ -53,16 +53,6 @@ ADMIN_APP = App("app", 1, 11, "github-admin-app-key", _ADMIN)
 RUNNER_APP = App("runnerApp", 2, 12, "github-runner-app-key", _RUNNERS)
 MANAGER_APP = App("managerApp", 3, 13, "github-manager-app-key", {**_RUNNERS, "actions": "write"})
 
-_KINDS = {"aws": "eks-runners", "gcp": "gce-runners"}
-"""The kind of a pool on machines of each cloud, without the option that names another kind of cluster."""
-ON_GKE = "gke-runners"
-
-
-def kind_of(machine: Machine, on_gke: bool) -> str:
-    """Return the kind of a pool. Pools on machines of Google are on GKE if the user named a GKE cluster."""
-    return ON_GKE if on_gke and machine.cloud == "gcp" else _KINDS[machine.cloud]
-
-
 # The default time limit of a job (docs.github.com/en/actions/reference/workflows-and-actions/workflow-syntax,
 # jobs.<job_id>.timeout-minutes: 360).
 FLEX_START_SEC = 6 * 3600
@@ -75,7 +65,8 @@ class Pool:
     name: str
     machine: Machine
     market: str
-    kind: str
+    info: ComponentInfo
+    """The component of the pool's kind."""
     zones: tuple[str, ...] = ()
     cluster: str = ""
     """The name of the cluster; empty for a pool without one."""
@@ -86,8 +77,13 @@ class Pool:
     max: int = 2
 
     @property
-    def on_cluster(self) -> bool:
-        return any(each.on_cluster for each in catalog() if each.kind == self.kind)
+    def kind(self) -> str:
+        return self.info.kind
+
+    @property
+    def on_cluster(self) -> str:
+        """The kind of the pool's cluster; empty for a pool without one."""
+        return self.info.on_cluster
 
     @property
     def machine_fields(self) -> dict[str, Any]:
@@ -125,7 +121,7 @@ class Repository:
     """The organization's GitHub plan, if the user gave it."""
     repositories: Sequence[str] = ()
     clusters: Mapping[str, str] = field(default_factory=dict)
-    """The names of the existing clusters, by the kind of the pools on them."""
+    """The names of the existing clusters, by their kind."""
     location: str = ""
     """The location of the GKE cluster."""
     subnets: Mapping[str, str] = field(default_factory=dict)
@@ -208,11 +204,10 @@ def requirement(pools: Sequence[Pool], organization: str, source: str = "") -> s
         organization: The GitHub organization, or an empty text.
         source: Where pip finds the package, such as git+https://…; by default the source of the running gpu-ci.
     """
-    kinds = {pool.kind for pool in pools}
-    needed = {"cli", "sandbox", *(extra for each in catalog() if each.kind in kinds for extra in each.extras)}
+    needed = {"cli", "sandbox", *(extra for pool in pools for extra in pool.info.extras)}
     if organization:
         # `gpu-ci doctor` and `github-app` use Google's libraries to sign as an App. The manager starts machines there.
-        needed |= {"gcp", "github"} | ({"manager"} if "gce-runners" in kinds else set())
+        needed |= {"gcp", "github"} | ({"manager"} if any(not pool.on_cluster for pool in pools) else set())
     source = source or extras.source()
     name = f"gpu-ci[{','.join(sorted(needed))}]"
     return f"{name} @ {source}" if source else f"{name}=={importlib.metadata.version('gpu-ci')}"
