@@ -211,7 +211,7 @@ class Args(BaseModel):
             choices: The fields in the stack file, by their camelCase names.
             known: The wiring that is known before the deployment. The fields are checked against it.
         """
-        wiring = {to_camel(name) for name in cls.WIRING}
+        wiring = {to_camel(name) for name in cls.model_fields} - {*cls.choice_names()}
         problems = [
             Problem(name, "is set by gpu-ci, not in a stack file", hint="remove it", rule="set-by-gpu-ci")
             for name in choices

@@ -32,6 +32,9 @@ class Component(pulumi.ComponentResource):
     INIT_OPTIONS: ClassVar[tuple[str, ...]] = ()
     """The options of `gpu-ci init` that a pool needs; empty if the command writes no pools of this kind."""
 
+    ENTRY_NAME: ClassVar[str] = "l4"
+    """The name of the entry in the example of a stack file."""
+
     EXAMPLE: ClassVar[dict[str, Any]] = {}
     """Valid arguments, for the documentation and for the tests of all components."""
 

@@ -8,7 +8,7 @@ import json
 import textwrap
 from collections.abc import Iterator
 from types import NoneType, UnionType
-from typing import Any, Literal, Union, get_args, get_origin
+from typing import Annotated, Any, Literal, Union, get_args, get_origin
 
 import pulumi
 from pydantic.alias_generators import to_camel, to_pascal
@@ -93,7 +93,7 @@ def _type(field: FieldInfo, enum: str, token: str, types: dict[str, Any]) -> dic
 def _spec(annotation: Any, enum: str, token: str, types: dict[str, Any], *, plain: bool) -> dict[str, Any]:
     origin, arguments = get_origin(annotation), get_args(annotation)
     mark = {"plain": True} if plain else {}
-    if hasattr(annotation, "__metadata__"):  # Annotated: the first argument is the type, the others are constraints
+    if origin is Annotated:  # the first argument is the type, the others are constraints
         marker = marker_of(list(annotation.__metadata__))
         inner = marker.item if marker else arguments[0]
         return _spec(inner, enum, token, types, plain=plain and marker is None)

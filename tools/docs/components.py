@@ -25,14 +25,6 @@ from tools.docs import examples
 
 # The labels with which the docstring of a component can begin a line.
 LABELS = ("Creates: ", "Costs: ", "Does not: ", "Replaces on change of: ")
-# The name of the entry in the example of a kind, if it is not l4.
-ENTRY_NAMES = {
-    "cloud-build": "builds",
-    "cloud-build-gpu": "gpu-tests",
-    "container": "runner",
-    "host": "gpu-host",
-    "ami": "eks-gpu",
-}
 # The key of the stack file from which the program sets a field.
 SET_FROM = {
     "project": PROJECT,
@@ -199,7 +191,7 @@ def _component(page: Page, info: ComponentInfo, tables: _Tables) -> Iterator[str
     yield ""
     if page.stack_key:
         fields = {name: fields[name] for name in component.ARGS.choice_names()}
-        name, kind = ENTRY_NAMES.get(_heading(info), "l4"), _heading(info)
+        name, kind = info.load().ENTRY_NAME, _heading(info)
         example = {"config": {page.stack_key: {name: {"kind": kind, **component.EXAMPLE}}}}
         yield "```yaml"
         yield yaml.safe_dump(example, sort_keys=False, default_flow_style=None, width=100).rstrip()

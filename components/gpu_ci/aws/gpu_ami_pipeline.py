@@ -41,6 +41,7 @@ class GpuAmiPipeline(ImagePipeline):
     TYPE: ClassVar[str] = "gpu-ci:aws:GpuAmiPipeline"
     ARGS: ClassVar[type[Args]] = GpuAmiPipelineArgs
     IMAGE_KIND: ClassVar[str] = "ami"
+    ENTRY_NAME: ClassVar[str] = "eks-gpu"
     ON_CLUSTER: ClassVar[str] = "eks"
     PINS: ClassVar[tuple[tuple[str, ...], ...]] = (("amiId",),)
     EXAMPLE: ClassVar[dict[str, Any]] = {

@@ -124,6 +124,7 @@ class BuildPool(Component):
     TYPE: ClassVar[str] = "gpu-ci:gcp:BuildPool"
     ARGS: ClassVar[type[Args]] = BuildPoolArgs
     KIND: ClassVar[str] = "cloud-build"
+    ENTRY_NAME: ClassVar[str] = "builds"
     EXAMPLE: ClassVar[dict[str, Any]] = {
         "region": "us-central1",
         "machineType": "e2-standard-8",

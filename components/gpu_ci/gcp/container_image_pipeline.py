@@ -225,6 +225,7 @@ class ContainerImagePipeline(ImagePipeline):
     TYPE: ClassVar[str] = "gpu-ci:gcp:ContainerImagePipeline"
     ARGS: ClassVar[type[Args]] = ContainerImagePipelineArgs
     IMAGE_KIND: ClassVar[str] = "container"
+    ENTRY_NAME: ClassVar[str] = "runner"
     PINS: ClassVar[tuple[tuple[str, ...], ...]] = (("runner", "image"), ("smoke", "image"), ("driver", "checkImage"))
     EXAMPLE: ClassVar[dict[str, Any]] = {
         "region": "us-central1",

@@ -220,6 +220,7 @@ class HostImagePipeline(ImagePipeline):
     TYPE: ClassVar[str] = "gpu-ci:gcp:HostImagePipeline"
     ARGS: ClassVar[type[Args]] = HostImagePipelineArgs
     IMAGE_KIND: ClassVar[str] = "host"
+    ENTRY_NAME: ClassVar[str] = "gpu-host"
     PINS: ClassVar[tuple[tuple[str, ...], ...]] = (("image",),)
     EXAMPLE: ClassVar[dict[str, Any]] = {
         "machineType": "g2-standard-8",

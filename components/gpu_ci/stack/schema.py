@@ -92,13 +92,12 @@ def as_json(schema: Json) -> str:
 
 def _pool(kind: str, model: type[Args], text: str, schema: Json) -> Json:
     """Return the schema of a kind: its model without the arguments that the program sets."""
-    wiring = {to_camel(name) for name in model.WIRING}
-    choices = {name: field for name, field in schema["properties"].items() if name not in wiring}
+    choices = {name: field for name, field in schema["properties"].items() if name in model.choice_names()}
     return schema | {
         "description": text.splitlines()[0],
         "markdownDescription": text,
         "properties": {"kind": {"const": kind, "description": text.splitlines()[0]}, **choices},
-        "required": ["kind", *(name for name in schema["required"] if name not in wiring)],
+        "required": ["kind", *(name for name in schema["required"] if name in choices)],
     }
 
 
