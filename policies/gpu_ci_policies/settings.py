@@ -45,7 +45,7 @@ class Exemption:
 
 
 def exemptions_of(entries: Iterable[Mapping[str, str]]) -> tuple[Exemption, ...]:
-    """Return the exemptions of a configuration that matches the schema. Raise ValueError for a day that no month has."""
+    """Return the exemptions of a configuration that matches the schema. Raise ValueError for a day like 2027-02-30."""
     return tuple(Exemption(each["resource"], each["reason"], date.fromisoformat(each["until"])) for each in entries)
 
 
