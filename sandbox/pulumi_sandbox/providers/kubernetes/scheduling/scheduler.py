@@ -18,8 +18,7 @@ from pulumi_sandbox.providers.kubernetes.scheduling.fit import (
     unschedulable_message,
 )
 from pulumi_sandbox.providers.kubernetes.scheduling.launches import Launches
-from pulumi_sandbox.providers.kubernetes.scheduling.nodes import Group, Node, listed_nodes, nodes_of
-from pulumi_sandbox.providers.kubernetes.scheduling.toolkit import GPU, gpus
+from pulumi_sandbox.providers.kubernetes.scheduling.nodes import GPU, Group, Node, gpus, listed_nodes, nodes_of
 from pulumi_sandbox.providers.resource import Log
 from pulumi_sandbox.workspace import Workspace
 from pulumi_sandbox.world.store import Record, World
