@@ -1,6 +1,6 @@
 """Patterns of secrets. Users may paste a secret into the wrong field, and reports are often logged.
 
-The boot agent (gpu_agent.redact) and the policy pack (gpu_ci_policies.tokens) run without this package. They have their
+The boot agent (gpu_agent.redact) and the policy pack (gpu_ci_policies.rules) run without this package. They have their
 own patterns. tests/common/test_secret_patterns.py tests all of them with the same samples.
 """
 

@@ -20,7 +20,7 @@ from pulumi_policy import (
 from pulumi_policy import policy as sdk
 from pulumi_policy.proxy import UnknownValueError
 
-from . import exemptions, settings
+from . import settings
 from .properties import UNKNOWN, is_list
 from .rule import Resource, Rule, RuleContext
 from .rules import RULES
@@ -48,7 +48,7 @@ def serve() -> None:
 
 def policy(rule: Rule) -> Policy:
     schema = PolicyConfigSchema(
-        {name: dict(each) for name, each in rule.settings.items()} | {"exempt": exemptions.SCHEMA}
+        {name: dict(each) for name, each in rule.settings.items()} | {"exempt": settings.EXEMPT_SCHEMA}
     )
     return ResourceValidationPolicy(
         rule.name,
@@ -74,9 +74,9 @@ def validation(rule: Rule) -> Callable[[ResourceValidationArgs, ReportViolation]
 def report_violations(
     rule: Rule, texts: Iterable[str], about: Resource, context: RuleContext, report: ReportViolation
 ) -> None:
-    granted = exemptions.read(context.settings.get("exempt", ()))
+    granted = settings.exemptions_of(context.settings.get("exempt", ()))
     for text in texts:
-        violation = exemptions.violation_text(sentence(text), about.name, about.urn, granted, context.today)
+        violation = settings.violation_text(sentence(text), about.name, about.urn, granted, context.today)
         if violation is not None:
             report(f"{violation}\nTo fix it: {rule.fix}", about.urn or None)
 

@@ -6,6 +6,7 @@ import json
 import os
 import re
 import secrets
+import shutil
 import socket
 import sys
 from collections.abc import Mapping
@@ -13,7 +14,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from pulumi_sandbox.ambient_python import ambient_python
 from pulumi_sandbox.engine import locate
 from pulumi_sandbox.engine.model import write_whole
 
@@ -97,7 +97,7 @@ class Workspace:
 
     @property
     def stack_files(self) -> Path:
-        """The folder with the engine's copies of stack files (stack_files.py)."""
+        """The folder with the engine's copies of stack files (stacks.py)."""
         return self.root / "stacks"
 
     @property
@@ -245,3 +245,18 @@ def free_port() -> int:
                 continue
             return port
     raise OSError(f"no free local port between {PORTS.start} and {PORTS.stop - 1}")
+
+
+def ambient_python() -> str:
+    """Return the Python interpreter of a program that names no virtual environment.
+
+    The order is PULUMI_PYTHON_CMD, an activated environment with the SDK, and the interpreter of this host, which has
+    every SDK of the sandbox. The official host honours PULUMI_PYTHON_CMD too, and otherwise uses `python3` on PATH.
+    """
+    named = os.environ.get("PULUMI_PYTHON_CMD")
+    if named:
+        return shutil.which(named) or named
+    active = os.environ.get("VIRTUAL_ENV")
+    if active and next(Path(active).glob("lib/python3*/site-packages/pulumi/__init__.py"), None):
+        return str(Path(active) / "bin" / "python")
+    return sys.executable

@@ -16,7 +16,7 @@ from gpu_common.google_permissions import CUSTOM_ROLE, PROJECT_MEMBER
 from pulumi_sandbox.providers.aws import permissions as of_aws
 from pulumi_sandbox.providers.aws import types as aws_types
 from pulumi_sandbox.providers.gcp import permissions as of_google
-from pulumi_sandbox.providers.gcp.conditions import Asked, holds
+from pulumi_sandbox.providers.gcp.permissions import Asked, holds
 from pulumi_sandbox.world.store import Record, World
 
 from bootstrap import google

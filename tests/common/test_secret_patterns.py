@@ -6,7 +6,7 @@ import pytest
 from gpu_agent.redact import redact as agent_redact
 from gpu_ci.cli.doctor.report import page
 from gpu_ci.cli.doctor.steps import Answer, Finding, Step
-from gpu_ci_policies.tokens import TOKENS, decoded
+from gpu_ci_policies.rules import TOKENS, decoded
 from gpu_common.secret_patterns import GITHUB_TOKEN_PREFIX, redact
 
 # Tokens of GitHub by their kind, with the number of characters that GitHub gives each.

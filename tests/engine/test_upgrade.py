@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from gpu_preview.engine import digest
 from gpu_preview.model import Operation
-from pulumi_sandbox.stack_files import SALT
+from pulumi_sandbox.stacks import SALT
 
 from tests.last_release import ADDED, PAYLOADS, REMOVED, SANDBOX_FILE, STACK_FILE, STATE
 from tests.preview.repository import start

@@ -17,8 +17,7 @@ from cryptography.hazmat.primitives.asymmetric import rsa
 from gpu_ci.cli.commands import gpu_ci
 from gpu_ci.cli.output import InputError
 from gpu_manager.cli import options
-from gpu_manager.cli.log import Log
-from gpu_manager.cli.run_command import is_idle, limited_pause_sec
+from gpu_manager.cli.run_command import Log, is_idle, limited_pause_sec
 from gpu_manager.config import read
 from gpu_manager.decision.decide import decide
 from gpu_manager.loop import Event, PassResult

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from gpu_manager.cli.log import Log
+from gpu_manager.cli.run_command import Log
 from gpu_manager.decision.decide import decide
 from gpu_manager.loop import Event, PassResult
 from gpu_manager.memory import Memory

@@ -7,7 +7,7 @@ from typing import Any
 
 import jsonschema
 import pytest
-from gpu_ci_policies.exemptions import SCHEMA, read, violation_text
+from gpu_ci_policies.settings import EXEMPT_SCHEMA, exemptions_of, violation_text
 
 URN = "urn:pulumi:dev::p::gpu-ci:gcp:RunnerPool$gcp:compute/instance:Instance::l4-template"
 DAY = date(2026, 11, 22)
@@ -19,7 +19,7 @@ def entry(**changed: Any) -> dict[str, Any]:
 
 
 def result(*entries: dict[str, Any], today: date = DAY) -> str | None:
-    return violation_text("it is wrong", "l4-template", URN, read(entries), today)
+    return violation_text("it is wrong", "l4-template", URN, exemptions_of(entries), today)
 
 
 @pytest.mark.parametrize("resource", ["l4-template", "l4-*", URN, "*gcp:RunnerPool$*::l4-template"])
@@ -45,7 +45,7 @@ def test_one_valid_exemption_of_several_is_enough_and_the_last_to_expire_is_name
 
 
 def test_a_whole_exemption_fits_the_schema() -> None:
-    jsonschema.validate([entry()], SCHEMA, format_checker=jsonschema.FormatChecker())
+    jsonschema.validate([entry()], EXEMPT_SCHEMA, format_checker=jsonschema.FormatChecker())
 
 
 @pytest.mark.parametrize(
@@ -62,6 +62,6 @@ def test_a_whole_exemption_fits_the_schema() -> None:
     ],
 )
 def test_one_without_a_reason_a_day_or_a_resource_is_refused(changed: dict[str, Any], message: str) -> None:
-    validator = jsonschema.Draft7Validator(SCHEMA, format_checker=jsonschema.FormatChecker())
+    validator = jsonschema.Draft7Validator(EXEMPT_SCHEMA, format_checker=jsonschema.FormatChecker())
     errors = " | ".join(error.message for error in validator.iter_errors([entry(**changed)]))
     assert message in errors

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 from gpu_ci_policies.properties import UNKNOWN
-from gpu_ci_policies.tokens import decoded
+from gpu_ci_policies.rules import decoded
 
 from .support import LAUNCH_TEMPLATE, RELEASE, SECRET, TEMPLATE, found
 

@@ -9,6 +9,7 @@ import tomllib
 from pathlib import Path
 
 import pytest
+from _pytest.fixtures import FixtureFunctionDefinition
 from pytest_gpu_ci import needs, plugin
 
 from .conftest import L4, Suite
@@ -88,7 +89,8 @@ def test_the_page_has_the_plugins_text_for_each_marker_argument_option_and_fixtu
         **{f"{name}=": meaning for name, (_, _, meaning) in needs.ARGUMENTS.items()},
     }
     assert rows("Options") == {**plugin.OPTIONS, "gpu_leak_mib": plugin.LEAK_INI}
-    assert set(rows("Fixtures")) == {name for name in plugin.__all__ if not name.startswith("_")}
+    fixtures = {name for name, value in vars(plugin).items() if isinstance(value, FixtureFunctionDefinition)}
+    assert set(rows("Fixtures")) == {name for name in fixtures if not name.startswith("_")}
 
 
 def test_pytest_finds_the_plugin_by_itself() -> None:

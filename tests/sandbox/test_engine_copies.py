@@ -10,7 +10,7 @@ import pytest
 import yaml
 from gpu_common.passphrase import opens
 from pulumi_sandbox.cli import arguments
-from pulumi_sandbox.stack_files import OWN_PASSPHRASE, engine_copy
+from pulumi_sandbox.stacks import OWN_PASSPHRASE, engine_copy
 
 from tests.sandbox.conftest import Project
 from tests.sandbox_runner import SandboxRunner

@@ -2,11 +2,70 @@
 
 from __future__ import annotations
 
+import inspect
+import textwrap
+from collections.abc import Iterator
+
+import click
+from gpu_ci.cli.commands import gpu_ci
 from gpu_ci.program.keys import Keys
 from gpu_ci.stack.schema import as_json, stack_schema
+from pulumi_sandbox.cli.own_commands import commands as pulumi_sandbox
 
-from tools.docs import commands, components, stack_file, tables
+from tools.docs import components, stack_file, tables
 from tools.docs.tables import DOCS
+
+PROGRAMS = {"gpu-ci": gpu_ci, "pulumi-sandbox": pulumi_sandbox}
+_INTRODUCTION = """\
+# Commands
+
+Generated from the help of the commands by `make docs`. Every command has `--help`, which also prints examples. With
+`--json`, a command prints one JSON document."""
+# In the help of a command, click does not fold the paragraph after this line.
+_NOT_FOLDED = "\b\n"
+
+
+def commands_page() -> str:
+    """Return the text of the page."""
+    lines = [_INTRODUCTION]
+    for program, group in PROGRAMS.items():
+        for name, command in _commands(program, group):
+            lines += ["", f"## {name}", "", *_section(name, command)]
+    return "\n".join([*lines, ""])
+
+
+def _commands(name: str, command: click.Command) -> Iterator[tuple[str, click.Command]]:
+    """Yield the name and the command of each command below a group."""
+    if not isinstance(command, click.Group):
+        yield name, command
+        return
+    context = click.Context(command)
+    for each in command.list_commands(context):
+        found = command.get_command(context, each)
+        if found is not None and not found.hidden:
+            yield from _commands(f"{name} {each}", found)
+
+
+def _section(name: str, command: click.Command) -> Iterator[str]:
+    text, *blocks = inspect.cleandoc(command.help or "").split(_NOT_FOLDED)
+    usage = " ".join(command.collect_usage_pieces(click.Context(command)))
+    yield f"`{name} {usage}`"
+    yield from ("", text.strip().replace("<", "&lt;"))
+    for block in blocks:
+        title, _, content = block.partition("\n")
+        if title == "Examples:":
+            continue
+        yield from ("", title, "", "```", textwrap.dedent(content).rstrip(), "```")
+    options = [
+        each
+        for each in command.params
+        if isinstance(each, click.Option) and not each.hidden and each.opts != ["--json"]
+    ]
+    records = [record for option in options if (record := option.get_help_record(click.Context(command)))]
+    if records:
+        yield ""
+    for flags, help_text in records:
+        yield f"- `{flags}`: {help_text.replace('<', '&lt;')}"
 
 
 def pages() -> dict[str, str]:
@@ -16,7 +75,7 @@ def pages() -> dict[str, str]:
         **components.pages(),
         "pulumi-stack.schema.json": as_json(schema),
         "reference/stack-file.md": stack_file.page(schema),
-        "reference/commands.md": commands.page(),
+        "reference/commands.md": commands_page(),
         "reference/gpu-smoke-receipt.md": "\n".join(tables.smoke_receipt()),
         "guides/policies.md": tables.policies(),
         "reference/runner-ends.md": "\n".join(tables.runner_ends()),

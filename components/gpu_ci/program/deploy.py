@@ -3,14 +3,23 @@
 from __future__ import annotations
 
 import signal
+from collections.abc import Mapping
+from dataclasses import replace
 from datetime import date
+from typing import TYPE_CHECKING, TypeVar
 
 import pulumi
 
 from gpu_ci import extras
 
-from . import manager, networks, pools, settings, stack_warnings
-from .pools import with_runner_group
+from . import manager, pools, settings, stack_warnings
+from .pools import Entry, with_runner_group
+from .settings import Settings
+
+if TYPE_CHECKING:
+    from gpu_ci.gcp.runner_network import RunnerNetwork
+
+P = TypeVar("P", bound=Entry)
 
 
 def deploy() -> None:
@@ -39,9 +48,9 @@ def _deploy() -> None:
     stack_settings = settings.load_or_exit()
 
     # One network for each region under `networks` of the site.
-    made_networks = networks.build(stack_settings)
+    made_networks = _networks(stack_settings)
     if made_networks:
-        pulumi.export("networks", networks.facts(made_networks))
+        pulumi.export("networks", {region: made.state() for region, made in made_networks.items()})
 
     # The settings on GitHub. Pulumi's GitHub package is loaded only if the stack has such settings.
     group = None
@@ -62,13 +71,11 @@ def _deploy() -> None:
         pipelines = clusters.pipelines_with_cluster(pipelines, stack_settings.clusters, shared)
 
     # One component for each pool, wired to the networks, the runner group and the clusters.
-    built = pools.build(with_runner_group(networks.with_subnetwork(pool, made_networks), group) for pool in clustered)
+    built = pools.build(with_runner_group(_with_subnetwork(pool, made_networks), group) for pool in clustered)
 
     # One component for each image pipeline. No pool depends on a pipeline: a pool names a finished image.
     if pipelines:
-        pulumi.export(
-            "images", pools.build_pipelines(networks.with_subnetwork(each, made_networks) for each in pipelines)
-        )
+        pulumi.export("images", pools.build_pipelines(_with_subnetwork(each, made_networks) for each in pipelines))
 
     # The outputs for users and programs (`pulumi stack output pools`).
     pulumi.export("pools", pools.facts(built))
@@ -85,3 +92,27 @@ def _deploy() -> None:
     # them.
     for text in stack_warnings.prerequisites_of_builds(stack_settings) if pulumi.runtime.is_dry_run() else ():
         pulumi.log.info(text)
+
+
+def _networks(settings: Settings) -> dict[str, RunnerNetwork]:
+    """Create the networks, and return them by region."""
+    if not settings.site.networks:
+        return {}
+    from gpu_ci.gcp.runner_network import RunnerNetwork, RunnerNetworkArgs  # loads Pulumi's Google package
+
+    return {
+        region: RunnerNetwork(
+            f"runners-{region}", RunnerNetworkArgs(**dict(chosen), region=region, project=settings.project)
+        )
+        for region, chosen in sorted(settings.site.networks.items())
+    }
+
+
+def _with_subnetwork(pool: P, networks: Mapping[str, RunnerNetwork]) -> P:
+    """Return the pool or pipeline with the created subnetworks of its region and of the regions of its ladder."""
+    links = {region: network.subnetwork for region, network in networks.items()}
+    # Nodes of a cluster are in its network. Their field subnetwork is not wiring.
+    wiring = pool.args.wiring_of({"subnetwork": links.get(pool.region), "ladder_subnetworks": links})
+    given = dict(pool.args)
+    changed = {name: {**given[name], **new} if isinstance(new, dict) else new for name, new in wiring.items() if new}
+    return replace(pool, args=pool.args.model_copy(update=changed)) if changed else pool

@@ -248,7 +248,7 @@ class Site(Args):
     def wiring(self, shared_wiring: Mapping[str, Any], region: str) -> dict[str, Any]:
         """Return the arguments that the site gives pools in this region. A kind takes those that it has.
 
-        If the stack creates the network of the region, the subnetwork is a placeholder. `gpu_ci.program.networks`
+        If the stack creates the network of the region, the subnetwork is a placeholder. `gpu_ci.program.deploy`
         replaces it.
 
         Args:

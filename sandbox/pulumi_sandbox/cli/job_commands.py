@@ -9,7 +9,7 @@ from typing import Any
 
 import click
 
-from pulumi_sandbox.cli.world_views import open_world, print_json, print_table
+from pulumi_sandbox.cli.world_commands import open_world, print_json, print_table
 from pulumi_sandbox.providers import sandbox_file
 from pulumi_sandbox.providers.github.actions import documents
 from pulumi_sandbox.providers.github.actions.state import (

@@ -189,7 +189,6 @@ def with_stack_file(
 ) -> list[str]:
     """Return arguments with which the engine changes a copy of the stack file, and set the passphrase of the copy."""
     from pulumi_sandbox import stacks
-    from pulumi_sandbox.stack_files import PASSPHRASE
 
     if stack is not None:
         named = command.config_file and Path(command.cwd or ".", command.config_file)
@@ -197,7 +196,7 @@ def with_stack_file(
         if command.changes_stack_file:
             stacks.check_writable(file, f"config {command.subcommand}")
         path, copy = stacks.copy_for_engine(workspace, stack, file)
-        environment[PASSPHRASE] = copy.passphrase
+        environment[stacks.PASSPHRASE] = copy.passphrase
         if command.name in arguments.CONFIG_FILE_COMMANDS and not command.changes_stack_file:
             if copy.placeholders and command.runs_program:
                 say(f"placeholders replace secrets of {file.name}, which {copy.encrypted_by} encrypts: "

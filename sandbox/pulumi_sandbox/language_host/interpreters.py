@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from pulumi_sandbox.ambient_python import ambient_python
+from pulumi_sandbox.workspace import ambient_python
 
 TOOLCHAINS = ("pip", "poetry", "uv")
 

@@ -1,7 +1,7 @@
 """The base class of the sandbox providers, with hooks over plain Python values.
 
 A *cloud* is the emulation of one vendor, such as Google Cloud or a Kubernetes API server. It is a subclass of `Cloud`
-that implements hooks. protocol.py receives the calls of the engine. lifecycle.py stores resources as rows of the world,
+that implements hooks. server.py receives the calls of the engine. lifecycle.py stores resources as rows of the world,
 the emulated cloud state. For each call of the engine they call these hooks, in this order:
 
     Check    shapes (the SDK's own) -> autoname -> rules

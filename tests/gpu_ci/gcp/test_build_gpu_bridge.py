@@ -24,8 +24,8 @@ from gpu_ci.gcp.gpu_bridge.steps import PROGRAM
 from gpu_ci.gcp.host_image_pipeline import PROGRAM as HOST_IMAGES
 from gpu_ci.stack import pools
 from gpu_common import google_permissions
-from pulumi_sandbox.providers.gcp.conditions import Asked, holds
 from pulumi_sandbox.providers.gcp.discovery import document
+from pulumi_sandbox.providers.gcp.permissions import Asked, holds
 
 from tests.conftest import ROOT
 from tests.gpu_ci.cli.doctor.google_apis import compare

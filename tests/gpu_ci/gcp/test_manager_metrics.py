@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from gpu_ci.gcp.manager_metrics import LATE, MEASURED, PASSES, LogMetric
 from gpu_ci.gcp.runner_manager import RunnerManager, RunnerManagerArgs
-from gpu_manager.cli.log import Log
+from gpu_manager.cli.run_command import Log
 from gpu_manager.loop import Event
 from gpu_manager.metrics.measure import LogLines
 from gpu_manager.model import Runner

@@ -14,8 +14,7 @@ from gpu_ci.gcp.runner_manager import RunnerManager, RunnerManagerArgs
 from gpu_ci.stack.checks import KEYS, check
 from gpu_common import google_permissions
 from pulumi_sandbox.providers.gcp.compute.instances_api import api_form
-from pulumi_sandbox.providers.gcp.conditions import Asked, holds
-from pulumi_sandbox.providers.gcp.permissions import of_image, of_machine
+from pulumi_sandbox.providers.gcp.permissions import Asked, holds, of_image, of_machine
 
 from tests.gpu_ci.gcp import test_build_gpu_bridge, test_host_image_pipeline
 from tests.gpu_ci.harness import Deployment, deploy

@@ -12,11 +12,11 @@ import pytest
 from google.protobuf import struct_pb2
 from pulumi.runtime.proto import provider_pb2 as pb
 from pulumi_sandbox.providers.cloud import Cloud
-from pulumi_sandbox.providers.protocol import Servicer
 from pulumi_sandbox.providers.resource import Context, Problem, Refused, Resource
 from pulumi_sandbox.providers.sdk.shape_check import ShapeCheck
 from pulumi_sandbox.providers.sdk.shapes import Checked, UnknownTypeError
 from pulumi_sandbox.providers.sdk.types import ObjectShape, Property, Shape, Type
+from pulumi_sandbox.providers.server import Servicer
 from pulumi_sandbox.providers.values import NO_SECRETS, UNKNOWN, Secrets
 from pulumi_sandbox.providers.wire import decode, encode
 from pulumi_sandbox.workspace import Workspace

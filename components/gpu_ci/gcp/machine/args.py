@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Annotated, Any, ClassVar, Literal, TypeAlias
 
+import gpu_catalog as catalog
 from gpu_catalog import Machine, region_of
 from pydantic import ConfigDict, Field, ValidationInfo, field_validator
 
@@ -13,13 +14,94 @@ from ...args import Args, Input, Integer
 from ...labels import Labels
 from ...pool_args import CheckMachine, Surroundings
 from ..resource_names import Network, Project, Reservation, Subnetwork
-from . import rules, software, stack_schema
+from . import rules, software
+
+Json = dict[str, Any]
+
+_NEEDS = {"flex-start": "maxRunDurationSec", "reservation": "reservation"}
+"""The additional field that a market requires."""
+
+
+def _add_machines(schema: Json) -> None:
+    """Add the machine types with descriptions, the zones with a GPU, and the fields that other fields require.
+
+    `gpu-ci check` and the preview check which machine types and zones go together.
+    """
+    fields = schema["properties"]
+    own = list(catalog.machines(cloud="gcp", n1=False))
+    hosts = catalog.n1_shapes()
+    fields["machineType"] |= {
+        "enum": [*(machine.machine_type for machine in own), *(host.machine_type for host in hosts)],
+        "markdownEnumDescriptions": [
+            *map(_machine_text, own),
+            *(f"{host.vcpus} vCPUs, {host.memory_gib:g} GiB; takes a `guestAccelerator`" for host in hosts),
+        ],
+    }
+    fields["zones"] |= {"uniqueItems": True, "items": _zones([*own, *map(_attached, catalog.attachable())])}
+    # The machine type decides which of the two variants applies. With `anyOf`, an editor would report an error inside
+    # the map as an error of the whole map.
+    model, _ = fields["guestAccelerator"].pop("anyOf")
+    n1 = {"properties": {"machineType": {"enum": [host.machine_type for host in hosts]}}, "required": ["machineType"]}
+    schema["allOf"] = [
+        *(
+            {"if": {"properties": {"market": {"const": market}}, "required": ["market"]}, "then": {"required": [key]}}
+            for market, key in _NEEDS.items()
+        ),
+        {
+            "if": n1,
+            "then": {"required": ["guestAccelerator"], "properties": {"guestAccelerator": {"type": "object", **model}}},
+            "else": {"properties": {"guestAccelerator": {"type": "null"}}},
+        },
+    ]
+
+
+def _add_accelerators(schema: Json) -> None:
+    """Add the accelerators of N1 machines, and the possible numbers of each."""
+    names = catalog.attachable()
+    schema["properties"]["type"] |= {
+        "enum": list(names),
+        "markdownEnumDescriptions": [_gpu_text(_attached(name)) for name in names],
+    }
+    schema["allOf"] = [
+        {
+            "if": {"properties": {"type": {"const": name}}, "required": ["type"]},
+            "then": {"properties": {"count": {"enum": list(catalog.attachment_counts(name))}}},
+        }
+        for name in names
+    ]
+
+
+def _attached(accelerator: str) -> Machine:
+    """Return the smallest N1 machine with one GPU of this type. Every zone with the accelerator has this machine."""
+    host = min(catalog.n1_shapes(), key=lambda host: (host.vcpus, host.memory_gib))
+    return catalog.attached(host.machine_type, accelerator)
+
+
+def _zones(machines: list[Machine]) -> Json:
+    """Return the schema of a zone that has one of the machines.
+
+    For some regions, Google does not publish the zones with the machine. There, every zone is allowed.
+    """
+    known = sorted({zone for machine in machines for zone in machine.zones})
+    regions = sorted({region for machine in machines for region in machine.zoneless_regions})
+    if not regions:
+        return {"enum": known}
+    return {"anyOf": [{"enum": known}, {"pattern": f"^({'|'.join(regions)})-(ai[0-9]+)?[a-z]$"}]}
+
+
+def _machine_text(machine: Machine) -> str:
+    return f"{_gpu_text(machine)}; {machine.vcpus} vCPUs, {machine.memory_gib:g} GiB; {', '.join(machine.markets)}"
+
+
+def _gpu_text(machine: Machine) -> str:
+    gpu = machine.gpu
+    return f"{machine.gpu_count:g} x {gpu.name}, {gpu.memory_gib} GiB each, compute capability {gpu.compute_capability}"
 
 
 class GuestAccelerator(Args):
     """GPUs attached to an N1 machine."""
 
-    model_config = ConfigDict(json_schema_extra=stack_schema.add_accelerators)
+    model_config = ConfigDict(json_schema_extra=_add_accelerators)
 
     type: str = Field(description="an accelerator type for N1 machines, such as nvidia-tesla-t4")
     count: Integer = Field(default=1, description="the number of GPUs of each machine")
@@ -107,7 +189,7 @@ _FROM_IMAGE = ImageDriver(source="image")
 class GpuMachineChoices(Args):
     """A machine type with GPUs, its zones, and how it is bought: the fields of VMs and of GKE nodes."""
 
-    model_config = ConfigDict(json_schema_extra=stack_schema.add_machines)
+    model_config = ConfigDict(json_schema_extra=_add_machines)
 
     machine_type: str = Field(description="a Compute Engine machine type with a GPU, such as g2-standard-8")
     guest_accelerator: GuestAccelerator | None = Field(

@@ -10,7 +10,6 @@ from typing import Any
 
 from pulumi_sandbox.providers import sandbox_file
 from pulumi_sandbox.providers.cloud import Cloud
-from pulumi_sandbox.providers.gcp import secret_lookups
 from pulumi_sandbox.providers.gcp.builds import Builds
 from pulumi_sandbox.providers.gcp.gke.clusters import GET_CLUSTER
 from pulumi_sandbox.providers.gcp.machine_apis import MachineApis
@@ -19,6 +18,7 @@ from pulumi_sandbox.providers.gcp.object_storage import BucketServer, WorldStora
 from pulumi_sandbox.providers.gcp.project_apis import ProjectApis
 from pulumi_sandbox.providers.gcp.registry import Registry
 from pulumi_sandbox.providers.gcp.restrictions import Restrictions
+from pulumi_sandbox.providers.gcp.world import ACCESS
 from pulumi_sandbox.providers.github.app_api import GithubAppApi
 from pulumi_sandbox.providers.github.organizations import Organizations
 from pulumi_sandbox.providers.machines.local_server import Answer, as_json
@@ -38,7 +38,7 @@ def local_services(cloud: Cloud) -> LocalServices:
     def value_of(secret: str) -> str | None:
         """Return the value that a lookup of the secret returns: the emulated state stores no secret values."""
         try:
-            result, _ = cloud.invoke(secret_lookups.ACCESS, {"secret": secret, "project": part(secret, "projects")})
+            result, _ = cloud.invoke(ACCESS, {"secret": secret, "project": part(secret, "projects")})
         except Refused:
             return None
         return str(result["secretData"])

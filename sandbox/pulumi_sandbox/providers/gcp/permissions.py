@@ -2,7 +2,7 @@
 
 By default, the sandbox's user owns every project. The variable PULUMI_SANDBOX_GOOGLE_ACCOUNT names a service account
 instead, as impersonation would. That account, and every other account that calls the Compute Engine API, has the roles
-that stacks granted to it on the project, if their conditions hold (conditions.py):
+that stacks granted to it on the project, if their conditions hold:
 
 - a custom role of the project, with its permissions in the emulated cloud state; all permissions if no stack created
   the role
@@ -10,6 +10,10 @@ that stacks granted to it on the project, if their conditions hold (conditions.p
 
 For grants on a key of Cloud KMS, a custom role on this key counts too, and roles/iam.serviceAccountUser on a service
 account for its use. Other predefined roles and grants on other single resources are not evaluated: they permit nothing.
+
+A condition has terms about the name of the resource, the prefix of a list or the roles that a request grants and
+revokes, joined by || (cloud.google.com/iam/docs/conditions-attribute-reference, conditions-resource-attributes and
+setting-limits-on-granting-roles). A condition with anything else does not hold, so that its grant permits nothing.
 
 Google's error names the permission only. The sandbox adds a hint with the role that lacks it, and with the command that
 adds it.
@@ -26,12 +30,47 @@ from typing import Any
 from gpu_common import google_permissions
 
 from pulumi_sandbox.providers.gcp import types
-from pulumi_sandbox.providers.gcp.conditions import Asked, holds
 from pulumi_sandbox.providers.gcp.errors import GoogleError
 from pulumi_sandbox.providers.gcp.names import absolute, last, relative
 from pulumi_sandbox.providers.inputs import rows, table
 from pulumi_sandbox.providers.machines.metadata import is_operator
 from pulumi_sandbox.world.store import Record, World
+
+_NAME = re.compile(r'resource\.name(?:\.extract\("([^"{]*)\{\w+\}"\))?\.startsWith\("([^"]*)"\)')
+_PREFIX = re.compile(r'api\.getAttribute\("storage\.googleapis\.com/objectListPrefix", ""\)\.startsWith\("([^"]*)"\)')
+# A list has at most 10 roles.
+_ROLES = re.compile(
+    r"api\.getAttribute\('iam\.googleapis\.com/modifiedGrantsByRole', \[\]\)\.hasOnly\(\[((?:'[^']+'(?:, )?){1,10})\]\)"
+)
+
+
+@dataclass(frozen=True)
+class Asked:
+    """What a condition may ask about a request."""
+
+    name: str = ""
+    """The path of the resource, such as projects/p/zones/z/instances/n."""
+    list_prefix: str = ""
+    """The prefix of a list of objects."""
+    roles: tuple[str, ...] = ()
+    """The roles whose grants a request changes."""
+
+
+def holds(expression: str, asked: Asked) -> bool:
+    """Return True if the condition holds."""
+    return any(_term(term.strip(), asked) for term in expression.split("||"))
+
+
+def _term(term: str, asked: Asked) -> bool:
+    if match := _NAME.fullmatch(term):
+        before, start = match.groups()
+        return (asked.name if before is None else asked.name.partition(before)[2]).startswith(start)
+    if match := _PREFIX.fullmatch(term):
+        return asked.list_prefix.startswith(match[1])
+    if match := _ROLES.fullmatch(term):
+        return set(asked.roles) <= set(re.findall("'([^']+)'", match[1]))
+    return False
+
 
 VARIABLE = "PULUMI_SANDBOX_GOOGLE_ACCOUNT"
 _OWNER = "roles/owner"

@@ -21,7 +21,6 @@ from pulumi_sandbox.providers.gcp import (
     object_storage,
     permissions,
     pure_functions,
-    secret_lookups,
     types,
 )
 from pulumi_sandbox.providers.gcp import replace as replacing
@@ -39,7 +38,7 @@ from pulumi_sandbox.providers.gcp.outputs.machine import Located, labels
 from pulumi_sandbox.providers.gcp.restrictions import Restrictions
 from pulumi_sandbox.providers.gcp.rules import table as rule_table
 from pulumi_sandbox.providers.gcp.site import Site
-from pulumi_sandbox.providers.gcp.world import KINDS, ExistingResources, soft_deleted
+from pulumi_sandbox.providers.gcp.world import KINDS, SECRET_LOOKUPS, ExistingResources, soft_deleted
 from pulumi_sandbox.providers.inputs import rows
 from pulumi_sandbox.providers.invokes import LookupRefusedError
 from pulumi_sandbox.providers.machines import settings as guest_settings
@@ -403,8 +402,8 @@ class Gcp(Cloud):
             return self._get_cluster(arguments)
         result, secret = super().invoke(token, arguments)
         is_example = not self.lookups.answered_by_user(token, arguments, config)
-        if token in secret_lookups.MESSAGE_STARTS and is_example:
-            refusal = secret_lookups.refusal(self.existing, token, arguments, self._site())
+        if token in SECRET_LOOKUPS and is_example:
+            refusal = self.existing.secret_refusal(token, arguments, self._site())
             if refusal:
                 raise Refused(refusal)
         for key in ("id", "selfLink", "name"):

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import re
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
+from typing import Any
 
 from pulumi_sandbox.providers.gcp import errors, types
 from pulumi_sandbox.providers.gcp.names import absolute, last, part
-from pulumi_sandbox.providers.gcp.references import References
+from pulumi_sandbox.providers.gcp.references import References, hint
+from pulumi_sandbox.providers.gcp.site import Site
 from pulumi_sandbox.providers.inputs import rows, table
 from pulumi_sandbox.world.store import World
 
@@ -33,6 +36,15 @@ USERS = {
         (types.ROUTER, "network"),
     ),
 }
+VERSION = "gcp:secretmanager/getSecretVersion:getSecretVersion"
+ACCESS = "gcp:secretmanager/getSecretVersionAccess:getSecretVersionAccess"
+# The provider's text before Google's message: hashicorp/terraform-provider-google@683d638d,
+# google/services/secretmanager/data_source_secret_manager_secret_version.go and …_version_access.go.
+SECRET_LOOKUPS = {
+    VERSION: "error retrieving available secret manager secret versions",
+    ACCESS: "Error retrieving available secret manager secret version access",
+}
+SECRETS = re.compile(r"projects/[^/]+/secrets/.+")
 
 
 @dataclass
@@ -92,6 +104,18 @@ class ExistingResources:
     @property
     def references(self) -> References:
         return References(self.world, self.exists, self.account_exists)
+
+    def secret_refusal(self, token: str, arguments: Mapping[str, Any], site: Site) -> str | None:
+        """Return the error of a lookup; None if the secret exists or sandbox.yaml lists no secrets."""
+        secret = arguments.get("secret")
+        if not isinstance(secret, str) or not any(map(SECRETS.fullmatch, self.patterns)):
+            return None
+        project, name, exists = self.references.secret(secret, str(arguments.get("project") or site.project), site)
+        if exists:
+            return None
+        # Unlike Compute Engine's, this message does not end with a reason.
+        error = f"googleapi: Error 404: Secret [projects/{site.number}/secrets/{name}] not found or has no versions."
+        return f"{SECRET_LOOKUPS[token]}: {error}{hint(f'projects/{project}/secrets/{name}')}"
 
     # -- at Delete ----------------------------------------------------------------------------------------------------
 

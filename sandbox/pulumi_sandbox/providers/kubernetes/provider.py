@@ -13,7 +13,7 @@ from pulumi_sandbox.providers.cloud import Cloud
 from pulumi_sandbox.providers.diff import UPDATE, Change
 from pulumi_sandbox.providers.kubernetes import cluster as kubernetes_cluster
 from pulumi_sandbox.providers.kubernetes import kueue, objects, rules
-from pulumi_sandbox.providers.kubernetes.helm.chart_objects import RUNNER_SET
+from pulumi_sandbox.providers.kubernetes.helm.charts import RUNNER_SET
 from pulumi_sandbox.providers.kubernetes.objects import inner
 from pulumi_sandbox.providers.kubernetes.releases import DEFINITION, PATCH, Releases
 from pulumi_sandbox.providers.kubernetes.scheduling.scheduler import Scheduler

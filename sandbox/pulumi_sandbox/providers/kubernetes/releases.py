@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from pulumi_sandbox.providers.kubernetes import kueue
-from pulumi_sandbox.providers.kubernetes.helm import chart_objects, charts
+from pulumi_sandbox.providers.kubernetes.helm import charts
 from pulumi_sandbox.providers.kubernetes.helm.charts import CONTROLLER, KUEUE, SCALE_SET
 from pulumi_sandbox.providers.kubernetes.objects import inner
 from pulumi_sandbox.providers.kubernetes.schema import validation
@@ -22,7 +22,7 @@ PATCH = f"{DEFINITION}Patch"
 # actions/actions-runner-controller@9bb16ae, charts/gha-runner-scale-set-controller/crds.
 ARC_KINDS = ("autoscalinglisteners", "autoscalingrunnersets", "ephemeralrunners", "ephemeralrunnersets")
 SCALE_SET_ID = "runner-scale-set-id"
-CHART_TYPES = (chart_objects.DEPLOYMENT, chart_objects.DAEMON_SET, chart_objects.RUNNER_SET)
+CHART_TYPES = (charts.DEPLOYMENT, charts.DAEMON_SET, charts.RUNNER_SET)
 # helm_release.go, defaultTimeoutSeconds.
 TIMEOUT_SEC = 300
 UNKNOWN_CHART = "the sandbox does not know the chart {}, so it checks neither its values nor its objects"
@@ -59,7 +59,7 @@ class Releases:
         namespace = str(values.get("namespaceOverride") or namespace)
         # controllers/actions.github.com/autoscalingrunnerset_controller.go, Reconcile; apis/.../version.go.
         for controller in self.controllers(namespace):
-            controller_version = str(inner(controller.inputs, "metadata", "labels", chart_objects.VERSION))
+            controller_version = str(inner(controller.inputs, "metadata", "labels", charts.VERSION))
             if _minor_version(controller_version) != _minor_version(chart_version):
                 yield (
                     "Autoscaling runner set version doesn't match the build version. Deleting the resource.\n"
@@ -89,11 +89,11 @@ class Releases:
 
     def controllers(self, namespace: str) -> Iterator[Record]:
         """Yield the controllers that watch a namespace."""
-        for row in self.world.find(chart_objects.DEPLOYMENT):
+        for row in self.world.find(charts.DEPLOYMENT):
             labels = inner(row.inputs, "metadata", "labels") or {}
-            if labels.get(chart_objects.PART_OF) != "gha-rs-controller":
+            if labels.get(charts.PART_OF) != "gha-rs-controller":
                 continue
-            if labels.get(chart_objects.WATCHES) in (None, namespace):
+            if labels.get(charts.WATCHES) in (None, namespace):
                 yield row
 
     def install(self, res: Resource) -> None:
@@ -110,11 +110,11 @@ class Releases:
                 "info",
             )
         scale_set_ids = {
-            row.id: _annotations(row).get(SCALE_SET_ID) for row in self._objects_of(res, chart_objects.RUNNER_SET)
+            row.id: _annotations(row).get(SCALE_SET_ID) for row in self._objects_of(res, charts.RUNNER_SET)
         }
         self._delete_objects(res)
         inputs = hash_secrets(res.inputs, res.secrets, self.world.key)
-        for token, object_inputs in chart_objects.objects(chart, inputs):
+        for token, object_inputs in charts.objects(chart, inputs):
             meta = object_inputs["metadata"]
             identity = f"{meta['namespace']}/{meta['name']}"
             self.world.delete(token, identity, res.name)
@@ -122,7 +122,7 @@ class Releases:
                 Record(token, identity, meta["name"], "", object_inputs, object_inputs, "controller")
             )
             self.workloads.place_pods(row, res.log)
-            if token == chart_objects.RUNNER_SET:
+            if token == charts.RUNNER_SET:
                 # Helm does not change annotations that are not in its chart.
                 self.register(row, scale_set_ids.get(identity))
         if chart.name == CONTROLLER:
@@ -152,8 +152,8 @@ class Releases:
 
     def _delete_outdated_runner_sets(self, res: Resource, number: str) -> None:
         """Delete the runner sets of another minor version than the controller's, as the controller does."""
-        for row in self.world.find(chart_objects.RUNNER_SET):
-            found = inner(row.inputs, "metadata", "labels", chart_objects.VERSION)
+        for row in self.world.find(charts.RUNNER_SET):
+            found = inner(row.inputs, "metadata", "labels", charts.VERSION)
             if _minor_version(found) == _minor_version(number) or is_ending(row):
                 continue
             busy = [] if self.runners.end(row, res.name) else self.runners.with_jobs(row)
@@ -166,15 +166,15 @@ class Releases:
     def _delete_objects(self, res: Resource) -> None:
         for token in CHART_TYPES:
             for row in self._objects_of(res, token):
-                if token == chart_objects.RUNNER_SET:
+                if token == charts.RUNNER_SET:
                     self.runners.delete_idle(row)
                 self.world.delete(token, row.id, res.name)
 
     def remove(self, res: Resource) -> None:
         """Delete the objects of the release; a runner set ends once its jobs have ended."""
-        for row in self._objects_of(res, chart_objects.RUNNER_SET):
+        for row in self._objects_of(res, charts.RUNNER_SET):
             self.runners.end(row, res.name)
-        for token in (chart_objects.DEPLOYMENT, chart_objects.DAEMON_SET):
+        for token in (charts.DEPLOYMENT, charts.DAEMON_SET):
             for row in self._objects_of(res, token):
                 self.world.delete(token, row.id, res.name)
         chart = charts.chart_of(res.inputs)
@@ -185,7 +185,7 @@ class Releases:
         """Wait before the removal of a release until its runner set is deleted, as Helm does."""
         timeout = float(res.inputs.get("timeout") or TIMEOUT_SEC)
         if not res.inputs.get("skipAwait"):
-            for row in self._objects_of(res, chart_objects.RUNNER_SET):
+            for row in self._objects_of(res, charts.RUNNER_SET):
                 self.runners.drain(row, res.name, timeout, res.log)
 
     def _objects_of(self, res: Resource, token: str) -> list[Record]:

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from gpu_ci.aws.diagnosis import report
+from gpu_ci.aws.eks_runner_pool import aws_report
 from gpu_ci.aws.limits.eks_api import Account, ApiError, AwsEks, Sizes
 from pulumi_sandbox.providers.aws import types
 from pulumi_sandbox.providers.aws.eks.api import ACTIVITY, AwsServer, EksApi
@@ -100,11 +100,11 @@ def test_zones_are_no_longer_balanced(eks: AwsEks, world: World) -> None:
 def test_a_failed_check_is_explained_by_what_auto_scaling_tried(eks: AwsEks, world: World) -> None:
     account = Account("us-east-1")
     text = "what AWS reports of the node group l4:\n  EKS: nothing\n  Auto Scaling: "
-    assert report(account, "ci", "l4", "eks-l4-1") == f"{text}nothing"
+    assert aws_report(account, "ci", "l4", "eks-l4-1") == f"{text}nothing"
     message = "Could not launch Spot Instances. UnfulfillableCapacity - Unable to fulfill capacity <now>"
     world.event(ACTIVITY, types.NODE_GROUP, "ci:l4", message)
-    assert report(account, "ci", "l4", "eks-l4-1") == f"{text}Failed: Launching a new EC2 instance: {message}"
-    assert report(account, "ci", "l4", "eks-other") == (
+    assert aws_report(account, "ci", "l4", "eks-l4-1") == f"{text}Failed: Launching a new EC2 instance: {message}"
+    assert aws_report(account, "ci", "l4", "eks-other") == (
         f"{text}".replace("Auto Scaling: ", "Auto Scaling could not be queried: ")
         + "ValidationError: AutoScalingGroup name not found: eks-other"
     )

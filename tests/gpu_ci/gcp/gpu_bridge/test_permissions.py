@@ -19,9 +19,9 @@ from gpu_ci.gcp.gpu_bridge import steps
 from gpu_ci.gcp.gpu_bridge.follow import BridgeApi
 from gpu_ci.gcp.gpu_bridge.reaper import GoogleBuilds
 from gpu_common import google_permissions
-from pulumi_sandbox.providers.gcp.conditions import Asked, holds
 from pulumi_sandbox.providers.gcp.discovery import document, methods
 from pulumi_sandbox.providers.gcp.object_storage import StorageServer
+from pulumi_sandbox.providers.gcp.permissions import Asked, holds
 from pulumi_sandbox.providers.machines.metadata import TOKEN
 
 from tests.gpu_ci.cli.doctor.google_apis import compare

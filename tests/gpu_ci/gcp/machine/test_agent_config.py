@@ -11,7 +11,7 @@ from gpu_catalog import attachable, attached, machines, n1_shapes
 from gpu_ci import versions
 from gpu_ci.gcp.gpu_instance_template import GpuInstanceTemplateArgs
 from gpu_ci.gcp.machine import boot
-from gpu_ci.gcp.machine.agent_config import agent_config
+from gpu_ci.gcp.machine.boot import agent_config
 from gpu_ci.gcp.machine.runner import Registration, RunnerGithub, RunnerSettings
 
 from tests.gpu_ci.gcp.as_pool import SHA256, as_pool

@@ -9,7 +9,7 @@ from pulumi.runtime.proto import provider_pb2 as pb
 from pulumi_sandbox.providers.gcp import types
 from pulumi_sandbox.providers.gcp.compute.vm_store import INSTANCE
 from pulumi_sandbox.providers.gcp.rules import table
-from pulumi_sandbox.providers.protocol import Servicer
+from pulumi_sandbox.providers.server import Servicer
 from pulumi_sandbox.providers.values import UNKNOWN, at
 from pulumi_sandbox.providers.wire import encode
 

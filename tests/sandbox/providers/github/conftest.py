@@ -11,9 +11,9 @@ import pytest
 from pulumi.runtime.proto import provider_pb2 as pb
 from pulumi_sandbox.providers.github import types
 from pulumi_sandbox.providers.github.provider import Github
-from pulumi_sandbox.providers.protocol import Servicer
 from pulumi_sandbox.providers.resource import Context
 from pulumi_sandbox.providers.sdk.shapes import Shapes
+from pulumi_sandbox.providers.server import Servicer
 from pulumi_sandbox.providers.wire import decode, encode
 from pulumi_sandbox.workspace import Workspace
 from pulumi_sandbox.world.store import World

@@ -6,14 +6,13 @@ import base64
 import json
 import re
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
 from urllib.parse import parse_qs, unquote, urlsplit
 
-from pulumi_sandbox.providers.gcp import errors
-from pulumi_sandbox.providers.gcp.compute import known_requests
+from pulumi_sandbox.providers.gcp import discovery, errors
 from pulumi_sandbox.providers.gcp.compute.images_api import Images
 from pulumi_sandbox.providers.gcp.compute.instances_api import Instances
 from pulumi_sandbox.providers.gcp.compute.operations import USER, Json, Operations
@@ -34,6 +33,46 @@ from pulumi_sandbox.providers.machines.metadata import (
 )
 from pulumi_sandbox.providers.machines.metadata import refusal as metadata_refusal
 from pulumi_sandbox.providers.machines.metadata import text as text_answer
+
+# The discovery document does not say which parameters of a method exclude each other. So the sandbox refuses those that
+# no known client sends together. A row has the verb, the path below the project, and the parameters of a client.
+KNOWN_PARAMETERS: tuple[tuple[str, str, frozenset[str]], ...] = tuple(
+    (verb, path, frozenset(parameters.split()))
+    for verb, path, parameters in (
+        # SchedMD/slurm-gcp (aggregated lists of instances) and yugabyte/yugabyte-db (operations of one machine).
+        ("GET", r".+/(instances|operations|images|instanceTemplates|routers)", "filter maxResults pageToken"),
+        # dstackai/dstack, for images. The sandbox sorts only operations, as the description of orderBy advises.
+        ("GET", r"zones/[^/]+/operations", "orderBy maxResults pageToken"),
+        # apache/airflow, ComputeEngineInsertInstanceFromTemplateOperator.
+        ("POST", r"zones/[^/]+/instances", "sourceInstanceTemplate requestId"),
+        # The description of requestId in the discovery document: it makes any change safe to repeat.
+        ("POST", r"global/images|.+/instances/[^/]+/(start|stop|setMetadata)", "requestId"),
+        ("DELETE", r".+", "requestId"),
+        # gcloud compute instances stop --discard-local-ssd.
+        ("POST", r".+/instances/[^/]+/stop", "discardLocalSsd"),
+        # gcloud compute instances get-guest-attributes, and get-serial-port-output.
+        ("GET", r".+/getGuestAttributes", "queryPath"),
+        ("GET", r".+/getGuestAttributes", "variableKey"),
+        ("GET", r".+/serialPort", "port start"),
+    )
+)
+
+
+def unknown_parameters(verb: str, path: str, query: Mapping[str, Sequence[str]]) -> Iterator[errors.GoogleError]:
+    """Yield the error of a request whose parameters no known client sends together."""
+    # Each method of Google's APIs has parameters such as `alt` and `fields`.
+    parameters = query.keys() - discovery.document(COMPUTE)["parameters"].keys()
+    if {"filter", "orderBy"} <= parameters:
+        # The answer to a list of addresses (github.com/doitintl/kubeip/issues/132).
+        text = "Specifying both a list filter and sort order is not currently supported."
+        yield errors.invalid("orderBy", query["orderBy"][-1], text)
+    elif parameters and not any(
+        parameters <= known for one, pattern, known in KNOWN_PARAMETERS if one == verb and re.fullmatch(pattern, path)
+    ):
+        names = ", ".join(sorted(parameters))
+        text = f"The sandbox knows no client that sends {names} together in {verb} {path}"
+        yield errors.GoogleError(400, "sandbox", f"{text}; KNOWN_PARAMETERS lists the clients.")
+
 
 API = re.compile(r"/(?:compute/v1/)?projects/(?P<project>[^/]+)(?:/(?P<rest>.+))?")
 REQUEST_ID = re.compile(r"[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}")
@@ -152,7 +191,7 @@ class ComputeApi:
         for refusal in self.instances.restrictions.document(COMPUTE, quota_project or url_parts["project"]):
             raise refusal
         rest = url_parts["rest"] or ""
-        for refusal in known_requests.refusals(method, rest, query):
+        for refusal in unknown_parameters(method, rest, query):
             raise refusal
         USER.set(account)
         for denied in self.caller.call(account, method, url_parts["project"], rest) if self.caller else ():

@@ -12,18 +12,20 @@ import gpu_catalog
 
 from pulumi_sandbox.providers.aws.references import scaling_groups
 from pulumi_sandbox.providers.kubernetes.cluster import is_cluster
-from pulumi_sandbox.providers.kubernetes.fields import amounts
 from pulumi_sandbox.providers.kubernetes.objects import inner, items, pairs
+from pulumi_sandbox.providers.kubernetes.rules import amounts
 from pulumi_sandbox.providers.kubernetes.scheduling.nodes import (
     ARCHITECTURES,
     DISK,
+    GPU,
     Group,
     Node,
     Taint,
     number,
     taints,
+    text_of,
+    toolkit,
 )
-from pulumi_sandbox.providers.kubernetes.scheduling.toolkit import GPU, text_of, toolkit
 from pulumi_sandbox.world.store import Record, World
 
 NODE_GROUP, TAG, TEMPLATE = (

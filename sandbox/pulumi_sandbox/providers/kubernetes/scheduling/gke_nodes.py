@@ -18,13 +18,15 @@ from pulumi_sandbox.providers.gcp.outputs.container import endpoint, group_name,
 from pulumi_sandbox.providers.kubernetes.objects import inner, items, pairs
 from pulumi_sandbox.providers.kubernetes.scheduling.nodes import (
     ARCHITECTURES,
+    BY_MOUNTS,
     DISK,
+    GPU,
+    PACKAGED,
     Group,
     Node,
     number,
     taints,
 )
-from pulumi_sandbox.providers.kubernetes.scheduling.toolkit import BY_MOUNTS, GPU, PACKAGED
 from pulumi_sandbox.world.store import Record, World
 
 NODE_POOL = "gcp:container/nodePool:NodePool"

@@ -11,14 +11,8 @@ from typing import Any
 from jsonschema import Draft202012Validator, validators
 from jsonschema.exceptions import ValidationError
 
-from pulumi_sandbox.providers.kubernetes.fields import (
-    QUANTITY_WRONG,
-    format_value,
-    invalid,
-    quantity,
-    unsupported,
-)
 from pulumi_sandbox.providers.kubernetes.objects import items
+from pulumi_sandbox.providers.kubernetes.rules import QUANTITY_WRONG, format_value, invalid, quantity, unsupported
 from pulumi_sandbox.providers.resource import Problem
 from pulumi_sandbox.providers.values import Unknown
 

@@ -18,7 +18,7 @@ from typing import Any
 
 from pulumi_sandbox.providers.kubernetes.objects import inner, items
 from pulumi_sandbox.providers.kubernetes.scheduling.scheduler import POD, Placement
-from pulumi_sandbox.providers.kubernetes.workloads import await_rules, pod_names
+from pulumi_sandbox.providers.kubernetes.workloads import await_rules, containers
 from pulumi_sandbox.providers.kubernetes.workloads.containers import ContainerResult, Containers, Pod
 from pulumi_sandbox.providers.kubernetes.workloads.pods import (
     NO_KNOWN_NODES,
@@ -278,7 +278,7 @@ class JobRun:
         unplaced = [attempt for attempt in self.active if not attempt.node and not attempt.waiting]
         for attempt in unplaced:
             self.pods.start(attempt)
-        pod_names.write_names(self.pods.names, self.pods.world, self.pods.namespace)
+        containers.write_names(self.pods.names, self.pods.world, self.pods.namespace)
         elapsed = time.monotonic() - self.began
         left_sec = self.limit if self.deadline is None else max(0.0, min(self.limit, self.deadline - elapsed))
         for attempt in unplaced:

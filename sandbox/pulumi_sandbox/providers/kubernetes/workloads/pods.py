@@ -7,11 +7,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from pulumi_sandbox.providers.kubernetes.helm.chart_objects import DAEMON_SET, RUNNER_SET
+from pulumi_sandbox.providers.kubernetes.helm.charts import DAEMON_SET, RUNNER_SET
 from pulumi_sandbox.providers.kubernetes.objects import inner, items
 from pulumi_sandbox.providers.kubernetes.scheduling.fit import runs_daemon
-from pulumi_sandbox.providers.kubernetes.scheduling.launches import Launches
-from pulumi_sandbox.providers.kubernetes.scheduling.scheduler import POD, Placement, Scheduler
+from pulumi_sandbox.providers.kubernetes.scheduling.scheduler import POD, Launches, Placement, Scheduler
 from pulumi_sandbox.providers.kubernetes.workloads.runners import runner
 from pulumi_sandbox.providers.resource import Log
 from pulumi_sandbox.world.store import Record, World

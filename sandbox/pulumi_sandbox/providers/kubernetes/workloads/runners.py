@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from pulumi_sandbox.providers.kubernetes.helm.chart_objects import RUNNER_SET
+from pulumi_sandbox.providers.kubernetes.helm.charts import RUNNER_SET
 from pulumi_sandbox.providers.kubernetes.objects import inner
 from pulumi_sandbox.providers.kubernetes.scheduling.scheduler import POD
 from pulumi_sandbox.providers.lifecycle import CANCELLED

@@ -12,8 +12,8 @@ import pytest
 from google.auth.credentials import AnonymousCredentials
 from gpu_ci.gcp.gate import google_service
 from gpu_ci.gcp.host_image.api import GoogleImages
-from pulumi_sandbox.providers.gcp.compute.known_requests import refusals
 from pulumi_sandbox.providers.gcp.compute.server import API
+from pulumi_sandbox.providers.gcp.compute.server import unknown_parameters as refusals
 
 from tests.sandbox.providers.gcp.api import Api
 

@@ -5,8 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from pulumi_sandbox.providers.kubernetes.helm.chart_objects import DAEMON_SET, DEPLOYMENT, RUNNER_SET
-from pulumi_sandbox.providers.kubernetes.helm.charts import CONTROLLER, PLUGIN
+from pulumi_sandbox.providers.kubernetes.helm.charts import CONTROLLER, DAEMON_SET, DEPLOYMENT, PLUGIN, RUNNER_SET
 from pulumi_sandbox.providers.kubernetes.releases import ARC_KINDS, PATCH
 from pulumi_sandbox.providers.readiness import NotReady
 from pulumi_sandbox.providers.resource import Refused, Resource

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 from gpu_ci.aws.nodes.user_data import user_data
-from pulumi_sandbox.providers.kubernetes.helm.chart_objects import RUNNER_SET
+from pulumi_sandbox.providers.kubernetes.helm.charts import RUNNER_SET
 from pulumi_sandbox.providers.kubernetes.scheduling.scheduler import POD, Placement
 from pulumi_sandbox.world.store import Record
 

@@ -10,7 +10,7 @@ from gpu_ci.aws.nodes.user_data import user_data
 from gpu_ci.kubernetes import gpu_namespace
 from gpu_ci.kubernetes.smoke_job import SmokeJob, SmokeJobArgs
 from gpu_ci.payload import smoke_archive
-from pulumi_sandbox.providers.kubernetes.scheduling.toolkit import BY_MOUNTS, PACKAGED, Toolkit, gpus, toolkit
+from pulumi_sandbox.providers.kubernetes.scheduling.nodes import BY_MOUNTS, PACKAGED, Toolkit, gpus, toolkit
 from pulumi_sandbox.providers.kubernetes.workloads import jobs
 from pulumi_sandbox.providers.readiness import NotReady
 from pulumi_sandbox.world.store import Record

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 from gpu_ci.kubernetes import gpu_namespace
-from pulumi_sandbox.providers.kubernetes.workloads import network
+from pulumi_sandbox.providers.kubernetes.workloads import containers
 from pulumi_sandbox.world.store import Record
 
 from tests.sandbox.providers.kubernetes.conftest import Cluster
@@ -21,12 +21,12 @@ PRIVATE = gpu_namespace.to_public_addresses([443], ["10.100.0.0/16"])
 def policies(cluster: Cluster, *specs: dict[str, Any]) -> None:
     for number, spec in enumerate(specs):
         given = {"metadata": {"name": f"p-{number}", "namespace": "ci"}, "spec": spec}
-        cluster.world.insert(Record(network.POLICY, f"ci/p-{number}", f"p-{number}", "", given, given))
+        cluster.world.insert(Record(containers.POLICY, f"ci/p-{number}", f"p-{number}", "", given, given))
 
 
 def answers(cluster: Cluster, namespace: str = "ci", enforced: bool = True) -> bool:
     """Return True if the container reaches the address after the pod's first seconds."""
-    with network.api_server(cluster.world, namespace, {"gpu-ci-pool": "l4"}, enforced) as found:
+    with containers.api_server(cluster.world, namespace, {"gpu-ci-pool": "l4"}, enforced) as found:
         address = found["KUBERNETES_SERVICE_HOST"], int(found["KUBERNETES_SERVICE_PORT"])
         for _ in range(100):
             try:
@@ -51,7 +51,7 @@ def answers(cluster: Cluster, namespace: str = "ci", enforced: bool = True) -> b
 def test_a_pod_reaches_the_api_server_unless_policies_close_it(
     cluster: Cluster, monkeypatch: pytest.MonkeyPatch, specs: list[dict[str, Any]], reaches: bool
 ) -> None:
-    monkeypatch.setattr(network, "OPEN_SEC", 0.0)
+    monkeypatch.setattr(containers, "OPEN_SEC", 0.0)
     policies(cluster, *specs)
     assert answers(cluster) is reaches
     assert answers(cluster, enforced=False)
@@ -59,7 +59,7 @@ def test_a_pod_reaches_the_api_server_unless_policies_close_it(
 
 
 def test_a_pod_is_open_for_its_first_moments(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(network, "OPEN_SEC", 60.0)
+    monkeypatch.setattr(containers, "OPEN_SEC", 60.0)
     policies(cluster, CLOSED)
     assert answers(cluster)
 
@@ -78,4 +78,4 @@ def test_pods_ask_the_cache_of_their_node_for_names_and_reach_no_other_link_loca
     cluster: Cluster, address: str, protocol: str, port: int, reaches: bool
 ) -> None:
     policies(cluster, CLOSED, DNS, WORLD)
-    assert network.allows_egress(cluster.world, "ci", {"gpu-ci-pool": "l4"}, (address, port), protocol) is reaches
+    assert containers.allows_egress(cluster.world, "ci", {"gpu-ci-pool": "l4"}, (address, port), protocol) is reaches

@@ -7,8 +7,7 @@ import time
 from typing import Any
 
 import pytest
-from pulumi_sandbox.providers.kubernetes.helm.chart_objects import RUNNER_SET
-from pulumi_sandbox.providers.kubernetes.helm.charts import CONTROLLER
+from pulumi_sandbox.providers.kubernetes.helm.charts import CONTROLLER, RUNNER_SET
 from pulumi_sandbox.providers.kubernetes.scheduling.scheduler import POD
 from pulumi_sandbox.providers.kubernetes.workloads.runners import RUNNER
 from pulumi_sandbox.providers.resource import Refused, Resource
