@@ -33,7 +33,7 @@ LINK = re.compile(r"\]\(([^)#\s]+)(#[^)\s]+)?\)")
 FOLDERS = sorted(path.name for path in ROOT.iterdir() if path.is_dir() and not path.name.startswith("."))
 TOP_FILES = r"(?:Pulumi|sandbox|requirements|pyproject|Makefile|README|CONTRIBUTING|CHANGELOG|LICENSE)"
 # Files that the reader creates: of docs/start/deploy.md, of new projects, and of the examples in the commands' help.
-CREATED_BY_THE_READER = {"Pulumi.ci.yaml", "Pulumi.dev.yaml", "tests/cpu/", "tests/gpu/"}
+CREATED_BY_THE_READER = {"Pulumi.acme-ci.yaml", "Pulumi.dev.yaml", "tests/cpu/", "tests/gpu/"}
 A_PATH = re.compile(rf"(?:(?:{'|'.join(FOLDERS)})/[\w./-]*|{TOP_FILES}[\w.-]*\.(?:yaml|lock|toml|md)|Makefile)")
 
 

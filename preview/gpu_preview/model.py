@@ -150,6 +150,8 @@ class Amount(Model):
     """The cost while the pool has its maximum number of machines."""
     worst_month_usd: float | None = Field(default=None, ge=0, le=_MAX_USD)
     """The cost of a month with the maximum number of machines all the time."""
+    max_machines: int | None = Field(default=None, ge=0)
+    """The maximum number of machines of one pool."""
     at_least: bool = False
 
 

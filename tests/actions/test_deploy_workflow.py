@@ -101,6 +101,27 @@ def test_every_action_is_pinned_by_a_commit() -> None:
     assert [name for name in used if not re.fullmatch(r"[\w./-]+@[0-9a-f]{40}", name)] == []
 
 
+@pytest.mark.parametrize("locked", [True, False])
+def test_a_lock_is_installed_with_hashes_and_of_the_requirements_then_no_dependency(
+    locked: bool, tmp_path: Path
+) -> None:
+    [step] = [each for each in steps("deploy") if each.get("name") == "Install the program's packages"]
+    (tmp_path / ".venv" / "bin").mkdir(parents=True)
+    for program in ("bin/python3", ".venv/bin/pip"):
+        file = tmp_path / program
+        file.parent.mkdir(exist_ok=True)
+        file.write_text('#!/bin/sh\necho "$@" >> log\n')
+        file.chmod(0o755)
+    if locked:
+        (tmp_path / "requirements.lock").touch()
+    command = ["bash", "--noprofile", "--norc", "-eo", "pipefail", "-c", step["run"]]
+    subprocess.run(command, cwd=tmp_path, env={"PATH": f"{tmp_path}/bin:{os.environ['PATH']}"}, check=True)
+    install = "install --quiet --only-binary :all:"
+    lock = [f"{install} --require-hashes -r requirements.lock", f"{install} --no-deps -r requirements.txt", "check"]
+    expected = lock if locked else [f"{install} -r requirements.txt"]
+    assert (tmp_path / "log").read_text().splitlines() == ["-m venv .venv", *expected]
+
+
 def test_the_cli_is_the_one_of_the_sandbox_and_another_archive_is_not_installed(tmp_path: Path) -> None:
     [step] = [each for each in steps("deploy") if each.get("name") == "Install the Pulumi CLI"]
     assert f"{download.ADDRESS}-linux-x64.tar.gz\n" in step["run"]

@@ -78,6 +78,11 @@ def _signed(config: Config) -> None:
     }
 
 
+def _attested(config: Config) -> None:
+    _signed(config)
+    config["gpu-ci:images"]["runner"]["sign"]["attestor"] = "projects/example-ci-staging/attestors/images"
+
+
 OPTIONS: dict[str, Callable[[Config], None]] = {
     "networks": _networks,
     "flow logs": lambda config: _networks(config, flowLogs=True),
@@ -88,6 +93,7 @@ OPTIONS: dict[str, Callable[[Config], None]] = {
     "efa": _efa,
     "ami": _ami,
     "signed images": _signed,
+    "attested images": _attested,
 }
 """Options of the stack file of staging, by a short name."""
 

@@ -144,6 +144,17 @@ def test_the_components_create_no_roles_and_grant_in_the_project_what_the_deploy
     assert len(granted) == 10
 
 
+def test_a_stack_with_bootstrap_roles_creates_and_grants_one_role_for_attestations_and_no_other() -> None:
+    """Only an owner may do both: bootstrap/ makes no role for attestations."""
+    config = staging_with("manager", "attested images")
+    config["gpu-ci:site"]["bootstrapRoles"] = True
+    rows = {row.name: row for row in run(config).rows if row.type in (CUSTOM_ROLE, PROJECT_MEMBER)}
+    assert [name for name, row in rows.items() if row.type == CUSTOM_ROLE] == ["runner-attest-role"]
+    allowed = bootstrap_roles.granted(config["gcp:project"])
+    granted = {name: row.inputs["role"] for name, row in rows.items() if row.type == PROJECT_MEMBER}
+    assert [name for name, role in granted.items() if role not in allowed] == ["runner-attest"]
+
+
 ON_ACME = "projects/acme-ci/roles/gpu_ci_"
 ROLE = f"{ON_ACME}deploy"
 GRANTS = {
@@ -183,6 +194,7 @@ def test_the_deployer_on_google_changes_no_role_and_the_error_names_the_field(op
     denied = {str(each): each.hint for each in deployer.operation(CUSTOM_ROLE, operation, "acme-ci", ROLE)}
     [hint] = [hint for error, hint in denied.items() if f"iam.roles.{operation}" in error]
     assert "gpu-ci:site.bootstrapRoles" in hint
+    assert "sign.attestor" in hint
 
 
 @pytest.fixture

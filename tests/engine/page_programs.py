@@ -23,7 +23,7 @@ BIN = ROOT / ".venv" / "bin"
 LEDGER = Path(os.environ.get("LEDGER", ""))
 SANDBOX = Path(os.environ.get("PULUMI_SANDBOX_DIR", ""))
 KNOWN = (
-    r"gcloud auth application-default (login|set-quota-project acme-ci(-staging|-prod)?)",
+    r"gcloud auth application-default (login|set-quota-project acme-ci(-prod)?)",
     r"gcloud services enable --project acme-ci( [a-z]+\.googleapis\.com)+",
     r"gcloud compute instances list --project acme-ci --filter labels\.gpu-ci-manager:\*",
     r"gh workflow run gpu\.yml --repo acme/kernels",

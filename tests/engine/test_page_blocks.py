@@ -35,7 +35,7 @@ LEFT_OUT = {
 INSTALL = "make runtime\n. .venv/bin/activate\n"
 # Machines of the sandbox use the torch of this folder.
 TORCH = "python3 -m venv .venv-torch && .venv-torch/bin/pip install torch numpy\n"
-INIT = "gpu-ci init ../pools --stack {0} --project acme-ci-{0} --pool l4=g2-standard-8 --write\n"
+INIT = "gpu-ci init ../pools --stack {} --project {} --pool l4=g2-standard-8 --write\n"
 
 
 def blocks(page: str) -> list[str]:
@@ -51,11 +51,11 @@ def blocks(page: str) -> list[str]:
     ]
 
 
-def bootstrap(project: str = "acme-ci", *, whole: bool = False) -> str:
-    """The steps of bootstrap's page for a project, in the checkout: all, or those of "Run it"."""
+def bootstrap(project: str = "acme-ci", stack: str = "staging", *, whole: bool = False) -> str:
+    """The steps of bootstrap's page for a project and its stack, in the checkout: all, or those of "Run it"."""
     [settings] = [text for _, text in fences(ROOT / "docs/start/bootstrap.md") if "gpu-ci-bootstrap:settings:" in text]
     steps = [text for text in blocks("start/bootstrap") if whole or "pulumi login --local" in text]
-    file = f"cat > bootstrap/Pulumi.ci.yaml <<'END'\n{settings}END\n"
+    file = f"cat > bootstrap/Pulumi.acme-ci.yaml <<'END'\n{settings}END\n".replace("staging", stack)
     return f'(\ncd "$CHECKOUT"\n{file}{"".join(steps)})\n'.replace("acme-ci", project)
 
 
@@ -68,8 +68,8 @@ def script_of(page: str) -> str:
         case "start/new-project":
             return INSTALL + text
         case "guides/deploy-on-github":
-            stacks = ("staging", "prod")
-            made = "".join(INIT.format(stack) + bootstrap(f"acme-ci-{stack}") for stack in stacks)
+            stacks = {"staging": "acme-ci", "prod": "acme-ci-prod"}
+            made = "".join(INIT.format(stack, project) + bootstrap(project, stack) for stack, project in stacks.items())
             return f"{INSTALL}{made}cd ../pools\n{text}"
     return text
 

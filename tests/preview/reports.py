@@ -43,8 +43,9 @@ def changed(path: str, before: str | None, after: str | None, forces: bool = Fal
     return PropertyChange(path=path, kind=kind, before=before, after=after, forces_replacement=forces)
 
 
-def usd(at_max: float) -> Amount:
-    return Amount(at_rest_usd_per_hour=0, at_max_usd_per_hour=at_max, worst_month_usd=at_max * 730)
+def usd(at_max: float, machines: int | None = None) -> Amount:
+    month = at_max * 730
+    return Amount(at_rest_usd_per_hour=0, at_max_usd_per_hour=at_max, worst_month_usd=month, max_machines=machines)
 
 
 def stack(name: str = "staging", *resources: Resource, **more: Any) -> Stack:
@@ -113,7 +114,7 @@ PUBLIC = Violation(
     urn=BIGGER_TEMPLATE.urn,
 )
 UNLABELLED = Violation(policy="labels", pack="gpu-ci", level="advisory", text="The label cost-center is missing.")
-DEARER = Cost(before=usd(1.2), after=usd(1.8), pools=(PoolCost(pool="t4", before=usd(0.6), after=usd(1.2)),))
+DEARER = Cost(before=usd(1.2), after=usd(1.8), pools=(PoolCost(pool="t4", before=usd(0.6, 1), after=usd(1.2, 2)),))
 
 NOTHING = report(stack("staging", POOL_T4, ACCOUNT))
 REPLACED = stack(

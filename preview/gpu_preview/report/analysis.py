@@ -169,7 +169,10 @@ def _of(path: Path) -> StackCost | None:
 def _pools(found: StackCost | None) -> Mapping[str, Amount]:
     if found is None:
         return {}
-    machines = {each.demand.pool: _amount(each) for each in found.pools}
+    machines = {
+        each.demand.pool: _amount(each).model_copy(update={"max_machines": each.demand.max_machines})
+        for each in found.pools
+    }
     # A pool billed by usage costs nothing at rest, and an unknown amount otherwise.
     return machines | {each.pool: Amount(at_rest_usd_per_hour=0.0) for each in found.metered}
 

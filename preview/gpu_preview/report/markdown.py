@@ -309,9 +309,12 @@ def _keeps_jobs(stack: Stack, detail: Detail) -> Iterator[str]:
 def _cost(cost: model.Cost, detail: Detail) -> Iterator[str]:
     rows = [("**all pools**", cost.before, cost.after)]
     rows[:0] = [(cell(each.pool, _NAME_CHARS), each.before, each.after) for each in cost.pools[: detail.listed]]
-    yield from ("", "| USD | at rest, an hour | at max, an hour | worst month |", "|---|--:|--:|--:|")
+    yield from ("", "| USD | max | at rest, an hour | at max, an hour | worst month |", "|---|--:|--:|--:|--:|")
     amounts = [[_difference_usd(before, after, field) for field in _COSTS] for _, before, after in rows]
-    yield from (f"| {name} | {' | '.join(cells)} |" for (name, _, _), cells in zip(rows, amounts, strict=True))
+    yield from (
+        f"| {name} | {' | '.join([_difference_of_max(before, after), *cells])} |"
+        for (name, before, after), cells in zip(rows, amounts, strict=True)
+    )
     for more in _rest(cost.pools, detail.listed):
         yield from ("", f"{more} pools with another cost")
     yield from ("", prose(f"{_signs(chain(*amounts))} These amounts do not include {' and '.join(NOT_INCLUDED)}."))
@@ -443,6 +446,14 @@ def _difference_usd(before: Amount | None, after: Amount | None, field: str) -> 
     if old is None or new is None or before.at_least or after.at_least:
         return shown
     return f"{shown} ({new - old:+,.2f})"
+
+
+def _difference_of_max(before: Amount | None, after: Amount | None) -> str:
+    """Return a change of the maximum number of machines, such as `4 → 12`, or "" if neither has one."""
+    old, new = (None if each is None else each.max_machines for each in (before, after))
+    if old == new:
+        return "" if new is None else str(new)
+    return " → ".join("none" if each is None else str(each) for each in (old, new))
 
 
 def _usd(amount: Amount | None, value: float | None) -> str:

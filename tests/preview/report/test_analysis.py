@@ -109,6 +109,13 @@ def test_pools_that_come_go_and_stay(tmp_path: Path) -> None:
     ]
 
 
+def test_a_pool_with_another_maximum_has_both_numbers(tmp_path: Path) -> None:
+    found, _ = cost(write(tmp_path, "a.yaml", l4=L4 % 4), write(tmp_path, "b.yaml", l4=L4 % 12))
+    assert found is not None
+    [pool] = found.pools
+    assert [each and each.max_machines for each in (pool.before, pool.after, found.after)] == [4, 12, None]
+
+
 def test_a_pool_billed_by_the_minute_has_no_price_and_makes_the_total_a_minimum(tmp_path: Path) -> None:
     found, _ = cost(None, write(tmp_path, "a.yaml", builds=BUILDS, l4=L4 % 1))
     assert found is not None

@@ -25,6 +25,8 @@ from .waiting import Clock, Pace, RealClock
 
 _OPERATION_EVERY_SEC = 2.0
 """The interval between two requests for the status of an operation."""
+_QUOTA_PAUSE_SEC = 5.0
+"""The pause before the next request of a machine while a deleted machine may still count against its quota."""
 _PROGRESS_EVERY_SEC = 5.0
 """The interval between two progress messages."""
 _SILENT_SEC = 60.0
@@ -164,13 +166,19 @@ class GateRunner:
                     raise
                 refusal = error
             finally:
-                pace.machine_ended(existed)
+                if existed:
+                    pace.machine_deleted(context.clock.now())
+                else:
+                    pace.machine_refused()
             if pace.deleted_since(deleted) is None:
                 context.log(f"{refusal} Waiting until the {spec.noun} of another pool is deleted")
             while (is_freed := pace.deleted_since(deleted)) is None and not context.cancel.is_set():
                 context.clock.wait(context.cancel, _OPERATION_EVERY_SEC)
             if is_freed is False:
-                raise refusal
+                if not pace.may_free_quota(context.clock.now()):
+                    raise refusal
+                context.log(f"{refusal} Waiting until Google frees the quota of a deleted machine")
+                context.clock.wait(context.cancel, _QUOTA_PAUSE_SEC)
 
     def remove_leftovers(self, spec: CheckSpec) -> None:
         """Delete the check machines of an earlier run of this gate that was interrupted."""
@@ -179,7 +187,9 @@ class GateRunner:
             find = partial(context.api.instances, spec.project, zone, GATE_LABEL, _gate_label(spec))
             for name in context.retry_rate_limited(find):
                 context.log(f"deleting {name}, left in {zone} by an earlier check")
+                context.pace.machine_requested()
                 context.delete_machine(spec.project, zone, name)
+                context.pace.machine_deleted(context.clock.now())
 
     def remove_stopped(self, spec: CheckSpec) -> None:
         """Delete the runner manager's stopped machines that were created from this template."""

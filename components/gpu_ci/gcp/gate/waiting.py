@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import signal
 import time
 from collections.abc import Iterator
@@ -18,6 +19,8 @@ _READS_A_POLL = 2
 _SHORTEST_SEC = 2.0
 # "The quota refills at the start of the next synchronized interval, such as 10:01:00" (the same page).
 _AFTER_REJECTION_SEC = 15.0
+# Google does not say when the quota of a deleted machine is free. It may take some seconds.
+_QUOTA_FREED_WITHIN_SEC = 60.0
 
 
 class Clock(Protocol):
@@ -51,6 +54,7 @@ class Pace:
         self._gates = 0
         self._paused_until = 0.0
         self._machines = self._deleted = 0
+        self._deleted_at = -math.inf
 
     @contextmanager
     def gate(self) -> Iterator[None]:
@@ -80,16 +84,27 @@ class Pace:
             self._machines += 1
             return self._deleted
 
-    def machine_ended(self, existed: bool) -> None:
-        """Count a machine that was deleted, or that Google did not create."""
+    def machine_deleted(self, now: float) -> None:
+        """Count a machine that was deleted."""
         with self._lock:
             self._machines -= 1
-            self._deleted += existed
+            self._deleted += 1
+            self._deleted_at = now
+
+    def machine_refused(self) -> None:
+        """Count a machine that Google did not create."""
+        with self._lock:
+            self._machines -= 1
 
     def deleted_since(self, deleted: int) -> bool | None:
         """Return True if a machine was deleted since then, None if one still exists, and otherwise False."""
         with self._lock:
             return True if self._deleted > deleted else None if self._machines else False
+
+    def may_free_quota(self, now: float) -> bool:
+        """Return True if a deleted machine may still count against its quota."""
+        with self._lock:
+            return now - self._deleted_at < _QUOTA_FREED_WITHIN_SEC
 
 
 def cancellation() -> Event:

@@ -289,7 +289,8 @@ class Caller:
                 role = grant.inputs["role"]
                 return f"{role} has the permission, but the condition of its grant does not hold: {condition}"
         if permission in google_permissions.of_type(types.CUSTOM_ROLE):
-            return f"{google_permissions.USE_BOOTSTRAP_ROLES} (docs/start/bootstrap.md)"
+            attestations = "sign.attestor creates a role of its own, which only an owner may do"
+            return f"{google_permissions.USE_BOOTSTRAP_ROLES}; {attestations} (docs/start/bootstrap.md)"
         for grant in sorted(self._grants(project), key=lambda row: bool(row.inputs.get("condition"))):
             role = str(grant.inputs.get("role"))
             command = google_permissions.add_to_role(last(role), project, [permission])

@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
+from functools import partial
 from itertools import count
 from threading import Condition, Event
 from typing import Any
@@ -97,19 +98,36 @@ class Limited:
 
 
 class OneGpu:
-    """A Google whose project may have one machine. It refuses another one in the operation, as Compute Engine does."""
+    """A Google whose project may have one machine. It refuses another one in the operation, as Compute Engine does.
 
-    def __init__(self, google: FakeGoogle, gates: list[FakeGoogle], limit: int = 1) -> None:
+    The times of `deleted` are those of all gates. A deleted machine counts for `late_sec` more.
+    """
+
+    def __init__(
+        self,
+        google: FakeGoogle,
+        gates: list[FakeGoogle],
+        limit: int = 1,
+        deleted: list[float] | None = None,
+        late_sec: float = 0.0,
+    ) -> None:
         self._google, self._gates, self._limit = google, gates, limit
+        self._deleted, self._late_sec = [] if deleted is None else deleted, late_sec
 
     def __getattr__(self, name: str) -> Callable[..., Any]:
         method: Callable[..., Any] = getattr(self._google, name)
         return method
 
     def insert(self, *arguments: Any) -> Operation:
-        if sum(len(each.machines) for each in self._gates) >= self._limit:
+        late = sum(self._google.clock.now() - at < self._late_sec for at in self._deleted)
+        if late + sum(len(each.machines) for each in self._gates) >= self._limit:
             return Operation("refused", target_id="2")
         return self._google.insert(*arguments)
+
+    def delete(self, *arguments: Any) -> str:
+        operation = self._google.delete(*arguments)
+        self._deleted.append(self._google.clock.now())
+        return operation
 
     def done(self, project: str, zone: str, operation: str) -> bool:
         if operation == "refused":
@@ -166,6 +184,28 @@ def test_a_quota_of_one_gpu_checks_one_pool_after_the_other() -> None:
     clock = SharedClock(3)
     assert run_on(clock, 3, OneGpu, verdict_after=240.0) == [PASS] * 3
     assert 3 * 240 <= clock.time <= 3 * 260
+
+
+def test_a_quota_that_google_frees_late_does_not_end_the_check() -> None:
+    clock, deleted = SharedClock(3), list[float]()
+    verdicts = run_on(clock, 3, partial(OneGpu, deleted=deleted, late_sec=20.0), verdict_after=240.0)
+    assert verdicts == [PASS] * 3
+    assert len(deleted) == 3
+    assert 3 * 240 + 2 * 20 <= clock.time <= 3 * 260 + 2 * 20
+
+
+def test_a_quota_that_a_leftover_holds_does_not_end_the_check() -> None:
+    clock, deleted = SharedClock(1), list[float]()
+    api = partial(OneGpu, deleted=deleted, late_sec=20.0)
+    assert run_on(clock, 1, api, verdict_after=240.0, leftovers={ZONE: ["l4-check-0a0a0a"]}) == [PASS]
+    assert len(deleted) == 2
+
+
+def test_a_quota_that_stays_used_up_ends_the_check_a_minute_after_the_last_deletion() -> None:
+    clock = SharedClock(2)
+    with pytest.raises(ApiError, match="GPUS_ALL_REGIONS"):
+        run_on(clock, 2, partial(OneGpu, deleted=[], late_sec=3600.0), verdict_after=240.0)
+    assert 240 + 60 <= clock.time <= 260 + 75
 
 
 def test_a_machine_that_failed_frees_its_quota_too() -> None:
