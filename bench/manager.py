@@ -120,8 +120,7 @@ def _load(noise: random.Random, count: int) -> list[float]:
 
 
 # Seconds. Assumptions, unless a source is named.
-WEBHOOK_SEC = 1.0
-INSERT_ANSWER_SEC = 10.0
+WEBHOOK_SEC, INSERT_ANSWER_SEC = 1.0, 10.0
 FLEET_ANSWER_SEC = 3.0  # a request for all zones of a region: RunsOn's page "Spot pricing" names 2 to 3 s
 BOOT_SEC = (120.0, 240.0)  # from the insert to the runner: terraform-aws-github-runner #1784 names 2 to 5 minutes
 START_SEC = (40.0, 70.0)  # of a stopped machine: terraform-aws-github-runner #5204 names 10 to 30 s on AWS
@@ -266,8 +265,7 @@ class World:
         """Start a stopped machine. Return False if its place has no capacity; the machine then stays stopped."""
         if not self._has_capacity(machine.place):
             return False
-        machine.stops[-1][1] = self.now
-        machine.state, machine.boots = "booting", machine.boots + 1
+        machine.stops[-1][1], machine.state, machine.boots = self.now, "booting", machine.boots + 1
         self._boot(machine, START_SEC)
         return True
 
@@ -509,8 +507,7 @@ class RunsOn(Policy):
 
     def __init__(self, world: World, places: Sequence[Place]) -> None:
         super().__init__(world)
-        self._places, self._spot_from = places, 0.0
-        self._interrupted: list[float] = []
+        self._places, self._spot_from, self._interrupted = places, 0.0, list[float]()
 
     def queued(self, job: Job) -> None:
         self.world.after(self.queue_sec, lambda: self._launch(job, spot=job.attempt == 1))
@@ -565,8 +562,7 @@ def simulate(name: str, region: str, seed: int, days: int) -> World:
     everywhere = [Place(zone, market) for market in ("spot", "standard") for zone in SHARES]
     everywhere.sort(key=lambda place: (place.market, place.region != region))
     near = [place for place in everywhere if place.region == region]
-    all_days = days + _DRAIN_DAYS
-    world = World(zones(seed, all_days), jobs(seed, days), seed)
+    world = World(zones(seed, all_days := days + _DRAIN_DAYS), jobs(seed, days), seed)
     return world.run(lambda own: POLICIES[name](own, near, everywhere), all_days * 86400.0)
 
 
