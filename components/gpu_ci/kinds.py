@@ -1,7 +1,8 @@
 """Finds the components of this package by reading its source files. A component is imported at its first use.
 
 The kind of a pool is the value of its field `kind` in a stack file. The component of a kind is the class with this
-value in `KIND`: gce-runners is RunnerPool in gcp/runner_pool.py. The same file has the fields of the kind.
+value in `KIND`: gce-runners is RunnerPool in gcp/runner_pool.py. The same file has the fields of the kind. Another
+package adds kinds with an entry point of the group `gpu_ci.kinds`, whose value is a package with components.
 The kinds of image pipelines are the values of `IMAGE_KIND`. The kinds of clusters are the values of `CLUSTER_KIND` in
 classes that are no components.
 """
@@ -9,7 +10,8 @@ classes that are no components.
 from __future__ import annotations
 
 import ast
-import importlib
+import importlib.metadata
+import importlib.util
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from functools import cache
@@ -20,6 +22,9 @@ if TYPE_CHECKING:
     from .args import Args
     from .component import Component
     from .kubernetes.cluster import Cluster
+
+
+_GROUP = "gpu_ci.kinds"
 
 
 @dataclass(frozen=True)
@@ -112,8 +117,13 @@ def kinds() -> dict[str, type[Component]]:
 
 @cache
 def catalog() -> tuple[ComponentInfo, ...]:
-    """Return every resource class of this package, sorted by its type token."""
-    return components_below(Path(__file__).parent, __package__)
+    """Return every resource class of this package and of packages that add kinds, sorted by its type token."""
+    found = list(components_below(Path(__file__).parent, __package__))
+    for entry in importlib.metadata.entry_points(group=_GROUP):
+        spec = importlib.util.find_spec(entry.value)
+        for folder in spec.submodule_search_locations or () if spec else ():
+            found += components_below(Path(folder), entry.value)
+    return tuple(sorted(found, key=lambda component: component.token))
 
 
 def components_below(folder: Path, package: str) -> tuple[ComponentInfo, ...]:

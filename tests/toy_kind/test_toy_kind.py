@@ -1,0 +1,67 @@
+"""A kind of pool from another package: it is found by its entry point, and needs no change of a file of gpu-ci."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+_HERE = Path(__file__).parent
+_ROOT = _HERE.parents[1]
+_STACK = {"gcp:project": "acme-ci", "gpu-ci:pools": {"toy": {"kind": "toy-machines", "machineType": "g2-standard-4"}}}
+_DEPLOYED = """
+import json, sys
+from tests.gpu_ci.program.test_program import run
+print(json.dumps([[row.type, row.name] for row in run(json.loads(sys.argv[1])).rows]))
+"""
+
+
+def _run(*command: str, cwd: Path = _ROOT) -> str:
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(_HERE), str(_ROOT)])}
+    found = subprocess.run(
+        [sys.executable, *command], cwd=cwd, env=environment, capture_output=True, text=True, check=False
+    )
+    assert found.returncode == 0, found.stdout + found.stderr
+    return found.stdout
+
+
+@pytest.fixture
+def stack_file(tmp_path: Path) -> Path:
+    file = tmp_path / "Pulumi.dev.yaml"
+    file.write_text(yaml.safe_dump({"config": _STACK}))
+    return file
+
+
+def test_it_passes_the_contract_tests_of_components() -> None:
+    # Its URNs are in no golden file, because these are files of gpu-ci.
+    tests = ("tests/gpu_ci/test_contracts.py", "tests/gpu_ci/test_kinds.py")
+    chosen = "(ToyPool or their or kind) and not urns"
+    assert " passed" in _run("-m", "pytest", "-q", "-p", "no:cacheprovider", "-n", "0", *tests, "-k", chosen)
+
+
+def test_commands_check_it_and_count_its_machine(stack_file: Path) -> None:
+    [checked] = json.loads(_run("-m", "gpu_ci.cli", "check", "--json", str(stack_file)))
+    assert (checked["works"], checked["pools"]) == (True, ["toy"])
+    assert "gpu-ci:pools.toy: is a toy" in checked["notes"]
+    [cost] = json.loads(_run("-m", "gpu_ci.cli", "cost", "--json", str(stack_file)))
+    assert list(cost["pools"]) == ["toy"]
+
+
+def test_it_is_in_the_schemas_and_has_a_section_in_the_reference() -> None:
+    schema: dict[str, Any] = json.loads(_run("-m", "gpu_ci.cli", "schema"))
+    assert "toy-machines" in json.dumps(schema)
+    assert "gpu-ci:gcp:ToyPool" in _run("-c", "from gpu_ci.schema import schema; print(*schema()['resources'])")
+    page = _run("-c", "from tools.docs.components import pages; print(pages()['reference/pools.md'])")
+    assert "## toy-machines" in page
+
+
+def test_the_program_deploys_it() -> None:
+    rows = json.loads(_run("-c", _DEPLOYED, json.dumps(_STACK)))
+    assert ["gpu-ci:gcp:ToyPool", "toy"] in rows
+    assert ["gcp:compute/regionInstanceTemplate:RegionInstanceTemplate", "toy-template"] in rows
