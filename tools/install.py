@@ -31,8 +31,8 @@ CPU_BUILD = ".cpu-build"
 # environment -> (folder, lock, True if this project itself is installed into it)
 ENVIRONMENTS = {
     "runtime": (".venv", "requirements.lock", True),
-    "dev": (".venv", "locks/dev.lock", True),
-    "comment": (".venv-comment", "locks/comment.lock", False),
+    "dev": (".venv", "tools/locks/dev.lock", True),
+    "comment": (".venv-comment", "tools/locks/comment.lock", False),
     "torch": (".venv-torch", "agent/gpu_agent/torch.lock", False),
     "policy": (".venv-policy", "policies/requirements.lock", False),
 }

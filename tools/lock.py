@@ -17,8 +17,8 @@ PROJECT = ["pyproject.toml", "--group", "build", *(part for extra in EXTRAS for 
 LOCKS = {
     "agent/gpu_agent/uv.lock": ["--group", "uv"],
     "requirements.lock": PROJECT,
-    "locks/dev.lock": [*PROJECT, "--group", "dev", "-c", "requirements.lock"],
-    "locks/comment.lock": ["--group", "comment", "-c", "requirements.lock"],
+    "tools/locks/dev.lock": [*PROJECT, "--group", "dev", "-c", "requirements.lock"],
+    "tools/locks/comment.lock": ["--group", "comment", "-c", "requirements.lock"],
     "components/gpu_ci/gcp/build_program.lock": ["--group", "build-program", "-c", "requirements.lock"],
     "agent/gpu_agent/torch.lock": ["--group", "torch"],
     "policies/requirements.lock": ["--group", "policy"],

@@ -37,7 +37,7 @@ class Checkout:
         (self.root / "tools").mkdir(parents=True)
         (self.root / "tools" / "install.py").write_text((ROOT / "tools" / "install.py").read_text())
         for lock in (
-            *("requirements.lock", "policies/requirements.lock", "locks/dev.lock", "locks/comment.lock"),
+            *("requirements.lock", "policies/requirements.lock", "tools/locks/dev.lock", "tools/locks/comment.lock"),
             *("agent/gpu_agent/torch.lock", "agent/gpu_agent/uv.lock"),
         ):
             (self.root / lock).parent.mkdir(parents=True, exist_ok=True)
@@ -165,7 +165,7 @@ def test_torch_comes_from_its_lock_where_the_index_does_not_answer(checkout: Che
     ("name", "lock", "folders"),
     [
         ("policy", "policies/requirements.lock", ["catalog", "common", "smoke"]),
-        ("comment", "locks/comment.lock", ["catalog", "common", "components", "preview"]),
+        ("comment", "tools/locks/comment.lock", ["catalog", "common", "components", "preview"]),
     ],
 )
 def test_an_environment_without_this_project_comes_from_its_lock_and_finds_folders(
