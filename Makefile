@@ -86,7 +86,7 @@ check: dev ## run ruff, mypy --strict, import rules, checks of workflows, action
 	@.venv/bin/mypy
 	@.venv/bin/lint-imports --no-logo --no-cache
 	@.venv/bin/check-jsonschema --quiet --builtin-schema vendor.github-workflows .github/workflows/*.yaml
-	@.venv/bin/check-jsonschema --quiet --builtin-schema vendor.github-actions actions/*/action.yml
+	@.venv/bin/check-jsonschema --quiet --builtin-schema vendor.github-actions .github/actions/*/action.yml
 	@.venv/bin/zizmor --offline --no-progress --quiet .
 	@.venv/bin/hadolint $$(git ls-files Dockerfile '*/Dockerfile')
 	@$(MAKE) --no-print-directory site

@@ -33,7 +33,7 @@ class Action:
 
     def __init__(self, folder: Path) -> None:
         self.root = folder / "an action"
-        shutil.copytree(ROOT / "actions", self.root / "actions")
+        shutil.copytree(ROOT / ".github/actions", self.root / ".github/actions")
         (self.root / "tools").mkdir()
         (self.root / "tools" / "install.py").write_text("import sys\nprint('installs', *sys.argv[1:])\n")
         self.bin = self.root / ".venv" / "bin"
@@ -56,7 +56,7 @@ class Action:
         (self.bin / "report").write_text(json.dumps({"stacks": stacks}))
 
     def run(self, **inputs: str) -> tuple[int, str, dict[str, str]]:
-        return self.job.run(self.root / "actions" / "preview", **inputs)
+        return self.job.run(self.root / ".github/actions" / "preview", **inputs)
 
     @property
     def called(self) -> list[str]:
@@ -191,7 +191,7 @@ def test_the_comment_gets_its_own_environment_the_token_and_nothing_of_the_repor
     (own / "python").write_text('#!/bin/sh\necho "$GITHUB_TOKEN"; printf "%s\\n" "$@"\n')
     (own / "python").chmod(0o755)
     code, printed, _ = action.job.run(
-        action.root / "actions" / "preview-comment", report="$(touch pwned).json", token="a-token"
+        action.root / ".github/actions" / "preview-comment", report="$(touch pwned).json", token="a-token"
     )
     assert (code, printed.splitlines()) == (
         0,
@@ -203,7 +203,7 @@ def test_the_comment_gets_its_own_environment_the_token_and_nothing_of_the_repor
     assert list(action.job.workspace.iterdir()) == []
 
 
-@pytest.mark.parametrize("script", sorted((ROOT / "actions").rglob("*.sh")), ids=lambda path: path.name)
+@pytest.mark.parametrize("script", sorted((ROOT / ".github/actions").rglob("*.sh")), ids=lambda path: path.name)
 def test_shellcheck_finds_nothing(script: Path) -> None:
     checked = subprocess.run(
         [str(Path(sys.executable).parent / "shellcheck"), str(script)], capture_output=True, text=True, check=False

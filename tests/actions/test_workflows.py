@@ -85,7 +85,7 @@ def test_the_program_runs_isolated_or_not_at_all_and_with_the_tested_cli(text: s
     [preview] = [step for step in steps if "actions/preview" in step.get("uses", "")]
     assert preview["with"]["require-walls"] == "true"
     assert "engine" not in preview["with"]
-    inputs = yaml.safe_load((ROOT / "actions" / "preview" / "action.yml").read_text())["inputs"]
+    inputs = yaml.safe_load((ROOT / ".github/actions" / "preview" / "action.yml").read_text())["inputs"]
     assert inputs["engine"]["default"] == "official"
     # The job ends at once where bubblewrap cannot do what the preview asks of it.
     [prepared] = [step["run"] for step in steps if "bubblewrap" in step.get("run", "")]
@@ -127,7 +127,7 @@ def test_both_pairs_use_the_same_versions_of_githubs_actions() -> None:
 
 def test_our_pull_requests_are_held_to_our_policies_in_the_environment_that_they_need() -> None:
     steps = yaml.safe_load(OURS[0])["jobs"]["preview"]["steps"]
-    [at] = [number for number, step in enumerate(steps) if step.get("uses") == "./actions/preview"]
+    [at] = [number for number, step in enumerate(steps) if step.get("uses") == "./.github/actions/preview"]
     asked = steps[at]["with"]["policy-packs"].splitlines()
     assert asked == ["policies"]
     assert (ROOT / asked[0] / "PulumiPolicy.yaml").is_file()

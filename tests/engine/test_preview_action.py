@@ -53,7 +53,7 @@ def test_a_pull_request_is_previewed_and_the_report_becomes_its_comment(tmp_path
     job = Job(workspace, temp, {"GITHUB_BASE_REF": "main"})
     # This test's interpreter, as tools/install.py makes an environment anew for another one.
     inputs = {"python": sys.executable, "engine": "", "require-walls": "true" if shutil.which("bwrap") else "false"}
-    code, printed, outputs = job.run(ROOT / "actions" / "preview", **inputs)
+    code, printed, outputs = job.run(ROOT / ".github/actions" / "preview", **inputs)
     assert (code, outputs["exit-code"], outputs["changed"]) == (0, "2", "true"), printed
     report = Path(outputs["report"])
     assert sorted(file.name for file in report.iterdir()) == ["report.json", "report.md"]
@@ -69,7 +69,7 @@ def test_a_pull_request_is_previewed_and_the_report_becomes_its_comment(tmp_path
     with serving(FakeGithub(pulls=[pull(sha=head)])) as github:
         job.variables |= {"GITHUB_EVENT_PATH": str(event), "GITHUB_API_URL": github.url}
         code, printed, _ = job.run(
-            ROOT / "actions" / "preview-comment",
+            ROOT / ".github/actions" / "preview-comment",
             report=str(report / "report.json"), token="a-token", python=sys.executable,
         )  # fmt: skip
         assert (code, [one[0] for one in github.asked]) == (0, ["GET", "GET", "POST"]), printed

@@ -276,9 +276,9 @@ def test_the_workflows_pass_the_linters_and_use_one_commit(ask: Ask, tmp_path: P
     texts = [(tmp_path / "new" / path).read_text() for path in WORKFLOWS]
     used = [line.split("uses: ")[1] for text in texts for line in text.splitlines() if "uses: " in line]
     assert sorted(name.removesuffix(f"@{COMMIT}") for name in used if COMMIT in name) == [
+        "example-org/gpu-ci/.github/actions/preview",
+        "example-org/gpu-ci/.github/actions/preview-comment",
         "example-org/gpu-ci/.github/workflows/deploy-stack.yaml",
-        "example-org/gpu-ci/actions/preview",
-        "example-org/gpu-ci/actions/preview-comment",
     ]
     tools = Path(sys.executable).parent
     for command in (

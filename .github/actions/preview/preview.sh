@@ -2,7 +2,7 @@
 # Calls `gpu-ci preview` with the inputs of the action, which are environment variables, and sets the outputs.
 set -euo pipefail
 
-gpu_ci=$GITHUB_ACTION_PATH/../../.venv/bin
+gpu_ci=$GITHUB_ACTION_PATH/../../../.venv/bin
 report=${OUTPUT:-$RUNNER_TEMP/gpu-ci-preview}
 base=${BASE:-${GITHUB_BASE_REF:+origin/$GITHUB_BASE_REF}}
 # GITHUB_BASE_REF is set only for pull requests. For a merge queue, MERGE_GROUP_BASE is such as refs/heads/main.
