@@ -8,6 +8,7 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +22,7 @@ from pulumi_sandbox.workspace import Workspace
 from pulumi_sandbox.world.store import World
 
 from tests.bootstrap.stacks import staging_with
-from tests.conftest import ROOT, lay_out
+from tests.conftest import ROOT, lay_out, once
 from tests.gpu_ci.identity.cel import cel
 from tests.gpu_ci.identity.iam import assume
 from tests.gpu_ci.identity.test_claims import templated
@@ -76,15 +77,18 @@ def write_staging(folder: Path, **network: Any) -> None:
 
 
 @pytest.fixture(scope="module")
-def bootstrapped(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def bootstrapped(shared: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with `project`, and `sandbox` in which bootstrap is up; tests take a copy of the sandbox."""
-    folder = tmp_path_factory.mktemp("bootstrapped")
-    lay_out_both(folder / "project")
-    runner = SandboxRunner(project=folder / "project" / "bootstrap", folder=folder / "sandbox")
-    for stack in ("staging", "prod"):
-        runner.run(*up(stack))
-    runner.close()
-    return folder
+    made = shared / "bootstrapped"
+
+    def make() -> None:
+        lay_out_both(made / "project")
+        with closing(SandboxRunner(project=made / "project" / "bootstrap", folder=made / "sandbox")) as runner:
+            for stack in ("staging", "prod"):
+                runner.run(*up(stack))
+
+    folder = tmp_path_factory.mktemp("worker") / "bootstrapped"
+    return shutil.copytree(once(made, make), folder, symlinks=True, ignore=shutil.ignore_patterns("ports.json"))
 
 
 @pytest.fixture(scope="module")

@@ -20,7 +20,8 @@ from pulumi_sandbox.providers.rsa_key import private_key
 from pulumi_sandbox.workspace import Workspace
 from pulumi_sandbox.world.store import World
 
-from tests.engine.compute_pool import GPU_CI, UP, environment, manager_files, run_manager, served, staging_with_l4
+from tests.conftest import ROOT, bring_up, copied, project_of
+from tests.engine.compute_pool import GPU_CI, config_with_l4, environment, manager_files, run_manager, served
 from tests.sandbox_runner import SandboxRunner
 
 pytestmark = [pytest.mark.engine, pytest.mark.slow]
@@ -30,14 +31,12 @@ KILLS = int(os.environ.get("KILL_POINTS", "10"))
 
 
 @pytest.fixture(scope="module")
-def staging(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SandboxRunner]:
+def staging(shared: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[SandboxRunner]:
     """Yield staging with its L4 pool of two machines, a capacity ladder and its GitHub resources, deployed once."""
-    runner = staging_with_l4(tmp_path_factory.mktemp("job"), max=MAX, ladder=[{"region": "us-east1"}])
-    file = runner.project / "Pulumi.staging.yaml"
-    stack = yaml.safe_load(file.read_text())
-    stack["config"]["gpu-ci:site"]["networks"] = {"us-east1": {"ipRange": "10.10.0.0/20"}}
-    file.write_text(yaml.safe_dump(stack, sort_keys=False))
-    runner.run(*UP)
+    config = config_with_l4(max=MAX, ladder=[{"region": "us-east1"}])
+    config["gpu-ci:site"]["networks"] = {"us-east1": {"ipRange": "10.10.0.0/20"}}
+    project = project_of(shared, "job", config, yaml.safe_load((ROOT / "sandbox.yaml").read_text()))
+    runner = copied(project, bring_up(project), tmp_path_factory.mktemp("job") / "a sandbox")
     yield runner
     runner.close()
 
