@@ -9,6 +9,7 @@ import json
 import os
 import shutil
 import signal
+import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -76,6 +77,14 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         for worker in range(workers)
         for item in (*engine[worker::workers], *others[bounds[worker] : bounds[worker + 1]])
     ]
+
+
+@pytest.fixture(scope="session")
+def wheel(shared: Path) -> Path:
+    """The wheel of this checkout."""
+    build = [ROOT / ".tools" / "bin" / "uv", "build", "-q", "--wheel", "-o", shared / "wheel", ROOT]
+    [found] = once(shared / "wheel", lambda: subprocess.run(build, check=True)).glob("*.whl")
+    return found
 
 
 @pytest.fixture(scope="session")
