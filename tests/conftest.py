@@ -9,6 +9,7 @@ import json
 import os
 import shutil
 import signal
+import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -76,6 +77,14 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         for worker in range(workers)
         for item in (*engine[worker::workers], *others[bounds[worker] : bounds[worker + 1]])
     ]
+
+
+@pytest.fixture(scope="session")
+def wheel(shared: Path) -> Path:
+    """The wheel of this checkout."""
+    build = [ROOT / ".tools" / "bin" / "uv", "build", "-q", "--wheel", "-o", shared / "wheel", ROOT]
+    [found] = once(shared / "wheel", lambda: subprocess.run(build, check=True)).glob("*.whl")
+    return found
 
 
 @pytest.fixture(scope="session")
@@ -168,20 +177,29 @@ def lay_out(folder: Path) -> None:
     shutil.copy(ROOT / "Pulumi.yaml", folder)
 
 
+def once(folder: Path, make: Callable[[], object]) -> Path:
+    """Make a folder that all workers share, in the first worker that needs it."""
+    done = folder.with_name(f"{folder.name}.done")
+    with folder.with_name(f"{folder.name}.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not done.exists():
+            folder.mkdir()
+            make()
+            done.touch()
+    return folder
+
+
 def project_of(shared: Path, name: str, config: dict[str, Any], settings: dict[str, Any]) -> Path:
     """This project with another config in its staging stack and another sandbox.yaml, made once for all workers."""
     project = shared / name
-    with (shared / f"{name}.lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        if not project.exists():
-            draft = shared / f"{name} draft"
-            draft.mkdir()
-            lay_out(draft)
-            (draft / "sandbox.yaml").write_text(yaml.safe_dump(settings))
-            whole = yaml.safe_load((ROOT / "Pulumi.staging.yaml").read_text()) | {"config": config}
-            (draft / "Pulumi.staging.yaml").write_text(yaml.safe_dump(whole, sort_keys=False))
-            draft.rename(project)
-    return project
+
+    def make() -> None:
+        lay_out(project)
+        (project / "sandbox.yaml").write_text(yaml.safe_dump(settings))
+        whole = yaml.safe_load((ROOT / "Pulumi.staging.yaml").read_text()) | {"config": config}
+        (project / "Pulumi.staging.yaml").write_text(yaml.safe_dump(whole, sort_keys=False))
+
+    return once(project, make)
 
 
 def bring_up(project: Path, fault: Sequence[str] = ()) -> BroughtUp:
@@ -189,15 +207,16 @@ def bring_up(project: Path, fault: Sequence[str] = ()) -> BroughtUp:
     name = " ".join((project.name, *fault)).replace("/", "-")
     kept = project.with_name(f"{name} up.json")
     runner = SandboxRunner(project=project, folder=project.with_name(f"{name} sandbox"))
-    with project.with_name(f"{name} up.lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        if not kept.is_file():
-            if fault:
-                runner.run("world", "break", *fault)
-            began = time.monotonic()
-            up, done = runner.steps("up", "--stack", "staging", "--yes", "--skip-preview", ok=not fault)
-            assert runner.gone() == {}, "a process outlived the up"
-            kept.write_text(json.dumps([time.monotonic() - began, up.output, done]))
+
+    def make() -> None:
+        if fault:
+            runner.run("world", "break", *fault)
+        began = time.monotonic()
+        up, done = runner.steps("up", "--stack", "staging", "--yes", "--skip-preview", ok=not fault)
+        assert runner.gone() == {}, "a process outlived the up"
+        kept.write_text(json.dumps([time.monotonic() - began, up.output, done]))
+
+    once(runner.folder, make)
     up_sec, output, done = json.loads(kept.read_text())
     return BroughtUp(runner.folder, up_sec, output, [(operation, name) for operation, name in done])
 

@@ -15,26 +15,26 @@ from pulumi_sandbox.providers.rsa_key import private_key
 from pulumi_sandbox.workspace import Workspace
 from pulumi_sandbox.world.store import World
 
-from tests.conftest import ROOT, lay_out
+from tests.conftest import ROOT, project_of
 from tests.sandbox_runner import SandboxRunner
 
 UP = ("up", "--stack", "staging", "--yes", "--skip-preview")
 GPU_CI = str(Path(sys.executable).parent / "gpu-ci")
 
 
-def staging_with_l4(folder: Path, **changes: Any) -> SandboxRunner:
-    """Return staging with only its L4 pool and its runner group, not deployed. `changes` are fields of the pool."""
-    runner = SandboxRunner(project=folder / "the project", folder=folder / "a sandbox")
-    runner.project.mkdir()
-    lay_out(runner.project)
-    (runner.project / "sandbox.yaml").write_text((ROOT / "sandbox.yaml").read_text())
-    stack = yaml.safe_load((ROOT / "Pulumi.staging.yaml").read_text())
-    config = stack["config"]
+def config_with_l4(**changes: Any) -> dict[str, Any]:
+    """Return the config of staging with only its L4 pool and its runner group. `changes` are fields of the pool."""
+    config: dict[str, Any] = yaml.safe_load((ROOT / "Pulumi.staging.yaml").read_text())["config"]
     config["gpu-ci:pools"] = {"l4": {**config["gpu-ci:pools"]["l4"], **changes}}
     config["gpu-ci:github"] = {"runnerGroup": config["gpu-ci:github"]["runnerGroup"]}
     del config["gpu-ci:clusters"]
-    (runner.project / "Pulumi.staging.yaml").write_text(yaml.safe_dump(stack, sort_keys=False))
-    return runner
+    return config
+
+
+def staging_with_l4(folder: Path, **changes: Any) -> SandboxRunner:
+    """Return staging with that config, not deployed."""
+    settings = yaml.safe_load((ROOT / "sandbox.yaml").read_text())
+    return SandboxRunner(project_of(folder, "the project", config_with_l4(**changes), settings), folder / "a sandbox")
 
 
 def environment(runner: SandboxRunner) -> dict[str, str]:

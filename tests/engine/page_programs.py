@@ -110,10 +110,10 @@ def make(words: list[str]) -> None:
     match words:
         case ["runtime"]:
             venv(Path(".venv"), "gpu-ci", "pulumi-sandbox")
-        case ["bootstrap"]:
+        case ["bootstrap"]:  # test_bootstrap.py deploys this stack and destroys it
             os.environ["PULUMI_SANDBOX_DIR"] = str(Path(".sandbox").absolute())
             os.chdir("bootstrap")
-            sandbox("up", "--stack", "staging", "--yes", "--skip-preview")
+            sandbox("stack", "init", "staging")
         case _:
             known("make", words)
 

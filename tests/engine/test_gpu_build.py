@@ -18,8 +18,8 @@ import yaml
 from pulumi_sandbox.workspace import Workspace
 from pulumi_sandbox.world.store import World
 
-from tests.conftest import ROOT, lay_out
-from tests.engine.compute_pool import UP, environment
+from tests.conftest import ROOT, bring_up, copied, project_of
+from tests.engine.compute_pool import environment
 from tests.sandbox_runner import SandboxRunner
 
 pytestmark = [pytest.mark.engine, pytest.mark.slow, pytest.mark.timeout(600)]
@@ -35,21 +35,15 @@ POOL = {
 
 
 @pytest.fixture(scope="module")
-def runner(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SandboxRunner]:
-    folder = tmp_path_factory.mktemp("builds")
-    found = SandboxRunner(project=folder / "project", folder=folder / "sandbox")
-    found.project.mkdir()
-    lay_out(found.project)
-    (found.project / "sandbox.yaml").write_text((ROOT / "sandbox.yaml").read_text())
+def runner(shared: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[SandboxRunner]:
     subnetwork = f"projects/{PROJECT}/regions/us-central1/subnetworks/ci"
     config = {
         "gcp:project": PROJECT,
         "gpu-ci:site": {"subnetworks": {"us-central1": subnetwork}},
         "gpu-ci:pools": {"gpu-tests": POOL},
     }
-    (found.project / "Pulumi.staging.yaml").write_text(yaml.safe_dump({"config": config}, sort_keys=False))
-    found.run("stack", "init", "staging")
-    found.run(*UP)
+    project = project_of(shared, "builds", config, yaml.safe_load((ROOT / "sandbox.yaml").read_text()))
+    found = copied(project, bring_up(project), tmp_path_factory.mktemp("builds") / "sandbox")
     yield found
     found.close()
 

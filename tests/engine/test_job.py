@@ -20,8 +20,9 @@ from pulumi_sandbox.providers.rsa_key import private_key
 from pulumi_sandbox.workspace import Workspace
 from pulumi_sandbox.world.store import World
 
-from tests.engine.compute_pool import GPU_CI, UP, environment, manager_files, run_manager, served, staging_with_l4
-from tests.sandbox_runner import SandboxRunner
+from tests.conftest import ROOT, bring_up, copied, project_of
+from tests.engine.compute_pool import GPU_CI, config_with_l4, environment, manager_files, run_manager, served
+from tests.sandbox_runner import SandboxRunner, read_until
 
 pytestmark = [pytest.mark.engine, pytest.mark.slow]
 
@@ -30,14 +31,12 @@ KILLS = int(os.environ.get("KILL_POINTS", "10"))
 
 
 @pytest.fixture(scope="module")
-def staging(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SandboxRunner]:
+def staging(shared: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[SandboxRunner]:
     """Yield staging with its L4 pool of two machines, a capacity ladder and its GitHub resources, deployed once."""
-    runner = staging_with_l4(tmp_path_factory.mktemp("job"), max=MAX, ladder=[{"region": "us-east1"}])
-    file = runner.project / "Pulumi.staging.yaml"
-    stack = yaml.safe_load(file.read_text())
-    stack["config"]["gpu-ci:site"]["networks"] = {"us-east1": {"ipRange": "10.10.0.0/20"}}
-    file.write_text(yaml.safe_dump(stack, sort_keys=False))
-    runner.run(*UP)
+    config = config_with_l4(max=MAX, ladder=[{"region": "us-east1"}])
+    config["gpu-ci:site"]["networks"] = {"us-east1": {"ipRange": "10.10.0.0/20"}}
+    project = project_of(shared, "job", config, yaml.safe_load((ROOT / "sandbox.yaml").read_text()))
+    runner = copied(project, bring_up(project), tmp_path_factory.mktemp("job") / "a sandbox")
     yield runner
     runner.close()
 
@@ -59,18 +58,6 @@ def machines(runner: SandboxRunner) -> list[dict[str, Any]]:
     return [row for row in runner.world() if row["type"].endswith(":Instance")]
 
 
-def test_a_queued_job_runs_on_a_checked_machine_which_is_deleted_after_it(staging: SandboxRunner) -> None:
-    process = make_job(staging, "echo planted-$((40 + 7))", "test -d .")
-    output, _ = process.communicate(timeout=240)
-    assert process.returncode == 0, output
-    told = ["queued", "requested", "torch checks the GPU", "GPU        pass", "the runner registers", "deleted", "cost"]
-    places = [output.find(each) for each in told]
-    assert -1 not in places, output
-    assert places == sorted(places), output
-    assert "planted-47" in output
-    assert machines(staging) == []
-
-
 def test_a_job_gets_a_machine_in_the_next_region_of_the_ladder(staging: SandboxRunner) -> None:
     for zone in ("us-central1-a", "us-central1-b", "us-central1-c"):
         staging.run("world", "break", "stockout", "--zone", zone, "--times", "0")
@@ -84,20 +71,13 @@ def test_a_job_gets_a_machine_in_the_next_region_of_the_ladder(staging: SandboxR
     assert machines(staging) == []
 
 
-@pytest.mark.parametrize("moment", ["torch checks the GPU", "runs       "])
-def test_a_job_that_is_cancelled_ends_and_its_machine_goes(staging: SandboxRunner, moment: str) -> None:
-    """Cancels the job before it has a runner, and while it runs."""
-    lines: list[str] = []
-    number, cancelled = "", False
-    with make_job(staging, "echo begun; sleep 300") as process:
-        for line in process.stdout or ():
-            lines.append(line)
-            number = number or next((word for word in line.split() if word.isdecimal() and "job" in line), "")
-            if moment in line and not cancelled:
-                staging.run("job", "cancel", number)
-                cancelled = True
-    assert cancelled, "".join(lines)
-    assert process.returncode == 1, "".join(lines)
+def test_a_job_that_is_cancelled_while_it_runs_ends_and_its_machine_goes(staging: SandboxRunner) -> None:
+    process = make_job(staging, "echo begun; sleep 300")
+    begun = read_until(process, "runs       ")
+    number = next(word for line in begun.splitlines() if "job" in line for word in line.split() if word.isdecimal())
+    staging.run("job", "cancel", number)
+    rest, _ = process.communicate(timeout=240)
+    assert process.returncode == 1, begun + rest
     assert staging.json("job", "show", number, "--json")["conclusion"] == "cancelled"
     assert machines(staging) == []
 
@@ -134,8 +114,10 @@ def forms(secret: str) -> set[bytes]:
     return found
 
 
-def test_no_secret_of_a_live_run_is_where_it_does_not_belong(staging: SandboxRunner) -> None:
-    """Checks the keys of both Apps, and the configuration of the machine's runner."""
+def test_a_queued_job_runs_on_a_checked_machine_which_is_deleted_after_it_and_shows_no_secret(
+    staging: SandboxRunner,
+) -> None:
+    """The secrets are the keys of both Apps, and the configuration of the machine's runner."""
     config = staging.json("stack", "output", "manager", "--json", "--stack", "staging")
     site = yaml.safe_load((staging.project / "Pulumi.staging.yaml").read_text())["config"]["gpu-ci:site"]["github"]
     assert str(site["managerApp"]["id"]) == str(config["github"]["appId"])
@@ -143,11 +125,18 @@ def test_no_secret_of_a_live_run_is_where_it_does_not_belong(staging: SandboxRun
     keys = [private_key(world, str(site[app]["id"])) for app in ("runnerApp", "managerApp")]
     watch = Watch(world)
     watch.start()
-    process = make_job(staging, "echo planted-$((40 + 7)); sleep 1")
+    process = make_job(staging, "echo planted-$((40 + 7)); sleep 1", "test -d .")
     output, _ = process.communicate(timeout=240)
     watch.over.set()
     watch.join()
     assert process.returncode == 0, output
+    told = ["queued", "requested", "torch checks the GPU", "GPU        pass", "the runner registers", "deleted", "cost"]
+    places = [output.find(each) for each in told]
+    assert -1 not in places, output
+    assert places == sorted(places), output
+    assert "planted-47" in output
+    assert machines(staging) == []
+
     names = {json.loads(text)["name"] for text in watch.machines}
     of_the_runner = set()
     for blob in watch.configurations:
@@ -167,20 +156,20 @@ def test_no_secret_of_a_live_run_is_where_it_does_not_belong(staging: SandboxRun
     assert sealed, "the manager registered no runner"
     # A line of a key's middle: the first ones are alike in all keys.
     secrets = of_the_runner | {form for key in keys for form in forms(key.splitlines()[12])}
-    places = {
+    contents = {
         "the output": output.encode(),
         "machines": "\n".join(watch.machines).encode(),
         "sealed registrations": b"\n".join(base64.b64decode(each) for each in sealed),
         "records of the world": json.dumps(staging.world()).encode(),
     }
-    places |= {f"the arguments of {each[:200]!r}": each for each in watch.arguments}
+    contents |= {f"the arguments of {each[:200]!r}": each for each in watch.arguments}
     # The world has the keys that it hands out by its Secret Manager, and `gpu-ci job` gives the manager a file.
     own = {"app-key.pem", *(file.name for file in staging.folder.glob("world*"))}
-    places |= {
+    contents |= {
         str(file): file.read_bytes() for file in staging.folder.rglob("*") if file.is_file() and file.name not in own
     }
-    assert any(name.endswith("state.sqlite") for name in places)
-    leaks = [name for name, content in places.items() if any(secret in content for secret in secrets)]
+    assert any(name.endswith("state.sqlite") for name in contents)
+    leaks = [name for name, content in contents.items() if any(secret in content for secret in secrets)]
     assert leaks == []
     database = b"".join(file.read_bytes() for file in staging.folder.glob("world*") if file.is_file())
     assert not any(secret in database for secret in of_the_runner)

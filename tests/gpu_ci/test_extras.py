@@ -109,14 +109,6 @@ def environment(folder: Path, requirement: str) -> Path:
     return python
 
 
-@pytest.fixture(scope="module")
-def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("wheel")
-    subprocess.run([UV, "build", "-q", "--wheel", "-o", folder, ROOT], check=True)
-    [found] = folder.glob("*.whl")
-    return found
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize("extra", RECEIVED)
 def test_an_extra_installs_what_its_components_import_and_no_other_cloud(
