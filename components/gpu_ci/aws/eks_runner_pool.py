@@ -12,10 +12,9 @@ from pydantic import Field
 
 from .. import naming, versions
 from ..args import Args, Input
-from ..component import Component
 from ..kubernetes.pool.args import RunnerPoolArgs
 from ..kubernetes.pool.rules import Node
-from ..kubernetes.pool.runners import checked_runners
+from ..kubernetes.pool.runners import ClusterRunnerPool
 from .gpu_node_group import GpuNodeGroup
 from .limits.eks_api import Account, ApiError, AwsClient
 from .nodes import rules
@@ -64,7 +63,7 @@ class EksRunnerPoolArgs(RunnerPoolArgs, GpuNodeGroupArgs):
         return node(machines[0], fields) if machines else None
 
 
-class EksRunnerPool(Component):
+class EksRunnerPool(ClusterRunnerPool):
     """GPU runners on Amazon EKS. Their nodes start on demand, and a check of some nodes must pass before runners start.
 
     Creates: a GpuNodeGroup, a SmokeJob on smoke.nodes of its nodes, and a RunnerScaleSet. With prePull, also an
@@ -92,20 +91,12 @@ class EksRunnerPool(Component):
         "runner": {"image": f"ghcr.io/acme/cuda-runner:2.336.0@sha256:{'a1' * 32}"},
     }
 
-    scale_set_name: pulumi.Output[str]
-    """The name for runs-on in workflows."""
     node_group_name: pulumi.Output[str]
     """Name of the node group, for programs that change or watch it."""
     autoscaling_group_name: pulumi.Output[str]
     """Name of the Auto Scaling group that EKS created for the node group."""
     node_role_arn: pulumi.Output[str]
     """ARN of the nodes' role."""
-    verdict: pulumi.Output[str]
-    """Verdict of the check: pass."""
-    smoke_summary: pulumi.Output[str]
-    """The Job that reported the verdict."""
-    proven_nodes: pulumi.Output[int]
-    """The number of nodes that passed the check."""
 
     def __init__(self, name: str, args: EksRunnerPoolArgs, opts: pulumi.ResourceOptions | None = None) -> None:
         super().__init__(name, args, opts)
@@ -114,8 +105,7 @@ class EksRunnerPool(Component):
             GpuNodeGroupArgs(**{**args.fields_of(GpuNodeGroupArgs), "pool": name}),
             self.child(),
         )
-        runners = checked_runners(
-            self,
+        self.add_runners(
             name,
             args,
             nodes,
@@ -134,13 +124,9 @@ class EksRunnerPool(Component):
                 )
             ],
         )
-        self.scale_set_name = runners.scale_set_name
         self.node_group_name = nodes.node_group_name
         self.autoscaling_group_name = nodes.autoscaling_group_name
         self.node_role_arn = nodes.node_role_arn
-        self.verdict = runners.verdict
-        self.smoke_summary = runners.smoke_summary
-        self.proven_nodes = runners.proven_nodes
         self.register()
 
 

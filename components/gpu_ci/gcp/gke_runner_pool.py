@@ -9,11 +9,10 @@ import pulumi
 
 from .. import naming
 from ..args import Args
-from ..component import Component
 from ..kubernetes.name_types import Toleration
 from ..kubernetes.pool.args import RunnerPoolArgs
 from ..kubernetes.pool.rules import Node
-from ..kubernetes.pool.runners import checked_runners
+from ..kubernetes.pool.runners import ClusterRunnerPool
 from .gke_gpu_node_pool import GkeGpuNodePool
 from .gke_nodes import capacity
 from .gke_nodes.args import GkeGpuNodePoolArgs
@@ -44,7 +43,7 @@ class GkeRunnerPoolArgs(RunnerPoolArgs, GkeGpuNodePoolArgs):
         return capacity.node(machine, fields.get("disk_gib"), fields.get("local_ssd_count")) if machine else None
 
 
-class GkeRunnerPool(Component):
+class GkeRunnerPool(ClusterRunnerPool):
     """GPU runners on Google Kubernetes Engine. Nodes start on demand, after a check of some nodes has passed.
 
     Creates: a GkeGpuNodePool, a SmokeJob on smoke.nodes of its nodes, and a RunnerScaleSet. With prePull, also an
@@ -75,18 +74,10 @@ class GkeRunnerPool(Component):
         "runner": {"image": f"ghcr.io/acme/cuda-runner:2.336.0@sha256:{'a1' * 32}"},
     }
 
-    scale_set_name: pulumi.Output[str]
-    """The name for runs-on in workflows."""
     node_pool_name: pulumi.Output[str]
     """Name of the node pool, for programs that change or watch it."""
     service_account_email: pulumi.Output[str]
     """Email of the nodes' service account. Grant it read access to the repositories of images."""
-    verdict: pulumi.Output[str]
-    """Verdict of the check: pass."""
-    smoke_summary: pulumi.Output[str]
-    """The Job that reported the verdict."""
-    proven_nodes: pulumi.Output[int]
-    """The number of nodes that passed the check."""
 
     def __init__(self, name: str, args: GkeRunnerPoolArgs, opts: pulumi.ResourceOptions | None = None) -> None:
         super().__init__(name, args, opts)
@@ -95,8 +86,7 @@ class GkeRunnerPool(Component):
             GkeGpuNodePoolArgs(**{**args.fields_of(GkeGpuNodePoolArgs), "pool": name}),
             self.child(),
         )
-        runners = checked_runners(
-            self,
+        self.add_runners(
             name,
             args,
             nodes,
@@ -105,10 +95,6 @@ class GkeRunnerPool(Component):
             environment=_ENVIRONMENT,
             tolerations=[_ARM] if args.machine.architecture == "arm64" else [],
         )
-        self.scale_set_name = runners.scale_set_name
         self.node_pool_name = nodes.node_pool_name
         self.service_account_email = nodes.service_account_email
-        self.verdict = runners.verdict
-        self.smoke_summary = runners.smoke_summary
-        self.proven_nodes = runners.proven_nodes
         self.register()

@@ -1,10 +1,9 @@
-"""Creates the software of a pool: the check of its nodes, then the runners, and a DaemonSet that pulls images."""
+"""The base class of pools on clusters: the check of the nodes, then the runners, and a DaemonSet that pulls images."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from types import MappingProxyType
 
 import pulumi
@@ -20,107 +19,106 @@ from . import rules
 from .args import RunnerPoolArgs
 
 
-@dataclass(frozen=True)
-class CheckedRunners:
-    """The outputs of a pool about its check and its runners."""
+class ClusterRunnerPool(Component):
+    """A pool of runners on the nodes of a cluster."""
 
     scale_set_name: pulumi.Output[str]
+    """The name for runs-on in workflows."""
     verdict: pulumi.Output[str]
+    """Verdict of the check: pass."""
     smoke_summary: pulumi.Output[str]
+    """The Job that reported the verdict."""
     proven_nodes: pulumi.Output[int]
+    """The number of nodes that passed the check."""
 
+    def add_runners(
+        self,
+        name: str,
+        args: RunnerPoolArgs,
+        nodes: pulumi.Resource,
+        *,
+        rerun_on: Sequence[pulumi.Input[str]],
+        node_labels: Mapping[str, pulumi.Input[str]] = MappingProxyType({}),
+        environment: Mapping[str, str] = MappingProxyType({}),
+        tolerations: Sequence[Toleration] = (),
+        transformations: Sequence[pulumi.ResourceTransformation] = (),
+    ) -> None:
+        """Create the check of the nodes, and the runners, which are created or changed only after the check has passed.
 
-def checked_runners(
-    pool: Component,
-    name: str,
-    args: RunnerPoolArgs,
-    nodes: pulumi.Resource,
-    *,
-    rerun_on: Sequence[pulumi.Input[str]],
-    node_labels: Mapping[str, pulumi.Input[str]] = MappingProxyType({}),
-    environment: Mapping[str, str] = MappingProxyType({}),
-    tolerations: Sequence[Toleration] = (),
-    transformations: Sequence[pulumi.ResourceTransformation] = (),
-) -> CheckedRunners:
-    """Create the check of the nodes, and the runners, which are created or changed only after the check has passed.
-
-    Args:
-        pool: The pool, which is the parent of the resources.
-        name: The name of the pool.
-        args: The arguments of the pool.
-        nodes: The resource of the nodes, which the check waits for.
-        rerun_on: The identifiers of the nodes' configuration. After a change, the check runs again.
-        node_labels: The labels that only these nodes have. During a replacement, the old nodes have the labels of the
-            pool, too.
-        environment: The environment variables of containers with GPUs that these nodes need.
-        tolerations: The tolerations of taints that these nodes have in addition to the taint of GPU nodes.
-        transformations: Transformations of the check, such as a hook that explains its failure.
-    """
-    machine, runner = args.node.machine, args.runner
-    smoke = SmokeJob(
-        naming.of_part(name, "smoke"),
-        SmokeJobArgs(
-            namespace=args.namespace,
-            pool=name,
-            image=args.smoke.image or runner.image,
-            image_pull_secrets=runner.image_pull_secrets,
-            # The runner image installs packages for its own user. The user of another image is unknown.
-            run_as_user=None if args.smoke.image else runner_pod.RUNNER_UID,
-            gpus=math.ceil(machine.gpu_count),
-            nodes=args.smoke.nodes,
-            namespace_gpus=args.namespace_gpus,
-            closed_to_cluster=args.closed_to_cluster,
-            # No source documents the device name of a fraction of a GPU.
-            gpu=machine.gpu.device_name if machine.gpu_count >= 1 else "",
-            min_compute_capability=machine.gpu.compute_capability,
-            deadline_sec=args.smoke.deadline_sec,
-            node_labels=dict(node_labels),
-            environment=dict(environment),
-            tolerations=list(tolerations),
-            rerun_on=list(rerun_on),
-        ),
-        pool.child(depends_on=[nodes], transformations=list(transformations)),
-    )
-    if args.pre_pull is not None:
-        # The nodes pull a changed image while the check of that image runs. So this does not depend on the check.
-        ImagePrePull(
-            naming.of_part(name, "pre-pull"),
-            ImagePrePullArgs(
+        Args:
+            name: The name of the pool.
+            args: The arguments of the pool.
+            nodes: The resource of the nodes, which the check waits for.
+            rerun_on: The identifiers of the nodes' configuration. After a change, the check runs again.
+            node_labels: The labels that only these nodes have. During a replacement, the old nodes have the labels of
+                the pool, too.
+            environment: The environment variables of containers with GPUs that these nodes need.
+            tolerations: The tolerations of taints that these nodes have in addition to the taint of GPU nodes.
+            transformations: Transformations of the check, such as a hook that explains its failure.
+        """
+        machine, runner = args.node.machine, args.runner
+        smoke = SmokeJob(
+            naming.of_part(name, "smoke"),
+            SmokeJobArgs(
                 namespace=args.namespace,
                 pool=name,
-                images=rules.pre_pulled_images(runner, args.pre_pull.images),
+                image=args.smoke.image or runner.image,
                 image_pull_secrets=runner.image_pull_secrets,
+                # The runner image installs packages for its own user. The user of another image is unknown.
+                run_as_user=None if args.smoke.image else runner_pod.RUNNER_UID,
+                gpus=math.ceil(machine.gpu_count),
+                nodes=args.smoke.nodes,
+                namespace_gpus=args.namespace_gpus,
+                closed_to_cluster=args.closed_to_cluster,
+                # No source documents the device name of a fraction of a GPU.
+                gpu=machine.gpu.device_name if machine.gpu_count >= 1 else "",
+                min_compute_capability=machine.gpu.compute_capability,
+                deadline_sec=args.smoke.deadline_sec,
+                node_labels=dict(node_labels),
+                environment=dict(environment),
                 tolerations=list(tolerations),
-                pause_image=args.pre_pull.pause_image,
+                rerun_on=list(rerun_on),
             ),
-            pool.child(),
+            self.child(depends_on=[nodes], transformations=list(transformations)),
         )
-    runners = RunnerScaleSet(
-        naming.of_part(name, "runners"),
-        RunnerScaleSetArgs(
-            **{**dict(runner), "scale_set_name": runner.scale_set_name or name},
-            github_config_url=args.github_config_url,
-            runner_group=args.runner_group,
-            max=args.max_runners,
-            min_idle=args.min_idle,
-            pool=name,
-            queue=args.queue,
-            environment=dict(environment),
-            tolerations=list(tolerations),
-            namespace=args.namespace,
-            controller=args.controller,
-            app=args.app,
-        ),
-        pool.child(depends_on=[smoke]),
-    )
-    return CheckedRunners(
-        runners.scale_set_name,
-        smoke.verdict,
-        pulumi.Output.all(args.namespace, smoke.job_name, smoke.proven_nodes).apply(
+        if args.pre_pull is not None:
+            # The nodes pull a changed image while the check of that image runs. So this does not depend on the check.
+            ImagePrePull(
+                naming.of_part(name, "pre-pull"),
+                ImagePrePullArgs(
+                    namespace=args.namespace,
+                    pool=name,
+                    images=rules.pre_pulled_images(runner, args.pre_pull.images),
+                    image_pull_secrets=runner.image_pull_secrets,
+                    tolerations=list(tolerations),
+                    pause_image=args.pre_pull.pause_image,
+                ),
+                self.child(),
+            )
+        runners = RunnerScaleSet(
+            naming.of_part(name, "runners"),
+            RunnerScaleSetArgs(
+                **{**dict(runner), "scale_set_name": runner.scale_set_name or name},
+                github_config_url=args.github_config_url,
+                runner_group=args.runner_group,
+                max=args.max_runners,
+                min_idle=args.min_idle,
+                pool=name,
+                queue=args.queue,
+                environment=dict(environment),
+                tolerations=list(tolerations),
+                namespace=args.namespace,
+                controller=args.controller,
+                app=args.app,
+            ),
+            self.child(depends_on=[smoke]),
+        )
+        self.scale_set_name = runners.scale_set_name
+        self.verdict = smoke.verdict
+        self.proven_nodes = smoke.proven_nodes
+        self.smoke_summary = pulumi.Output.all(args.namespace, smoke.job_name, smoke.proven_nodes).apply(
             lambda values: (
                 f"{name}: the check passed on {'1 node' if values[2] == 1 else f'{values[2]} nodes'}; its report is in "
                 f"the log of the Job {values[0]}/{values[1]}"
             )
-        ),
-        smoke.proven_nodes,
-    )
+        )
