@@ -77,7 +77,7 @@ def mistakes(page: Path) -> Iterator[str]:
                 secret = option(words, "--secret")
                 yield from () if secret in made else (secret,)
         for path in (found for pattern in PATHS for word in words for found in re.findall(pattern, word)):
-            projects = re.findall(r"acme-ci(?:-staging|-prod)?", path)
+            projects = re.findall(r"acme-ci(?:-prod)?", path)
             yield from () if projects and path in bootstrapped(projects[0]) else (path,)
 
 
@@ -95,5 +95,5 @@ def test_the_pages_name_what_bootstrap_creates() -> None:
         for path in re.findall(pattern, text)
         if "PROJECT" not in path
     }
-    projects = ("acme-ci", "acme-ci-staging", "acme-ci-prod")
+    projects = ("acme-ci", "acme-ci-prod")
     assert used == {path for project in projects for path in bootstrapped(project)}

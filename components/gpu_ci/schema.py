@@ -150,7 +150,9 @@ def _one_of(models: list[type[Args]], token: str, types: dict[str, Any]) -> dict
 def _outputs(cls: type[pulumi.Resource]) -> dict[str, Any]:
     return {
         to_camel(name): {"type": _OUTPUTS[kind], "description": description}
-        for name, kind, description in _annotated(cls)
+        for base in reversed(cls.__mro__)
+        if issubclass(base, pulumi.Resource) and base.__module__.split(".")[0] != "pulumi"
+        for name, kind, description in _annotated(base)
     }
 
 
