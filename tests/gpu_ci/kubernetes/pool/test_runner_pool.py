@@ -6,15 +6,13 @@ from collections.abc import Mapping
 from typing import Any, ClassVar
 
 import gpu_catalog
-import pulumi
 import pulumi_kubernetes as kubernetes
 import pytest
 from gpu_ci.args import Args, Integer
-from gpu_ci.component import Component
 from gpu_ci.kubernetes.name_types import Toleration
 from gpu_ci.kubernetes.pool.args import RunnerPoolArgs
 from gpu_ci.kubernetes.pool.rules import Node
-from gpu_ci.kubernetes.pool.runners import checked_runners
+from gpu_ci.kubernetes.pool.runners import ClusterRunnerPool
 from pydantic import Field
 
 from tests.gpu_ci.harness import Deployment, deploy
@@ -50,19 +48,16 @@ class PoolArgs(RunnerPoolArgs, Nodes):
         return Node(TWO_L4, 20, 80, disk, None if disk is None else disk - 20, "machine type")
 
 
-class Pool(Component):
+class Pool(ClusterRunnerPool):
     """A pool on these nodes."""
 
     TYPE: ClassVar[str] = "gpu-ci:kubernetes:TestPool"
     ARGS: ClassVar[type[Args]] = PoolArgs
 
-    proven_nodes: pulumi.Output[int]
-
     def __init__(self, name: str, args: PoolArgs) -> None:
         super().__init__(name, args)
         nodes = kubernetes.core.v1.ConfigMap(f"{name}-nodes", opts=self.child())
-        runners = checked_runners(
-            self,
+        self.add_runners(
             name,
             args,
             nodes,
@@ -71,7 +66,6 @@ class Pool(Component):
             tolerations=[Toleration(key="kubernetes.io/arch", value="arm64")],
             rerun_on=["one"],
         )
-        self.proven_nodes = runners.proven_nodes
         self.register()
 
 
