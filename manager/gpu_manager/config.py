@@ -125,10 +125,6 @@ class GithubConfig(_Model):
     """The Secret Manager secret that holds the App's key. The manager itself reads the key from a file."""
     api_url: str = "https://api.github.com"
     """The address of GitHub's API."""
-    commit_statuses: bool = False
-    """True to write the reason of a waiting job as a commit status. The App needs Commit statuses: read and write."""
-    status_context: str = "gpu-ci"
-    """GitHub's context of the commit statuses. Each manager of a stack has its own."""
 
 
 class Config(_Model):

@@ -98,14 +98,6 @@ def queue(target: Target) -> Finding:
     return Finding("pass", f"{len(view.jobs)} jobs wait or run, {len(view.runners)} runners are registered")
 
 
-def commit_statuses(target: Target) -> Finding:
-    if not target.config.github.commit_statuses:
-        return Finding("pass", "commitStatuses is off")
-    with _converted_errors():
-        target.github.authenticate_for_statuses()
-    return Finding("pass", "GitHub gives a token with statuses: write")
-
-
 def templates(target: Target) -> Finding:
     names = [template["name"] for _, template in target.templates]
     return Finding("pass", f"{', '.join(names)} exist", names)
@@ -167,10 +159,6 @@ STEPS: tuple[Step[Target], ...] = (
     Step(
         "queue", "the App can read the queued runs of every repository", queue,
         "accept the App's permissions: Actions and Self-hosted runners, read and write",
-    ),
-    Step(
-        "commit statuses", "the App may write commit statuses, or `commitStatuses` is off", commit_statuses,
-        "grant the App Commit statuses: read and write, and accept the change in the organization",
     ),
     Step("templates", "each pool's template exists", templates),
     Step(

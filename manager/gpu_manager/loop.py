@@ -12,13 +12,12 @@ from dataclasses import dataclass, field, replace
 from typing import Protocol, TypeVar
 
 from . import registration
-from .decision import capacity, commit_statuses, jobs, reruns
+from .decision import capacity, jobs, reruns
 from .decision.decide import Decision, decide
 from .decision.names import machine_of
 from .memory import Memory, Pending
 from .model import (
     Action,
-    CommitStatus,
     Delete,
     Insert,
     InsertError,
@@ -64,7 +63,7 @@ class Event:
     """One line of the manager's log: an action that it carried out, or a problem that it found."""
 
     kind: str
-    """insert, start-machine, stop-machine, register, delete, remove-runner, rerun, commit-status, insert-failed,
+    """insert, start-machine, stop-machine, register, delete, remove-runner, rerun, insert-failed,
     start-failed, unknown-machine, unavailable or refused."""
     subject: str
     """The machine, run, commit or service that the event is about."""
@@ -102,7 +101,6 @@ class Manager:
         now: Callable[[], float] = uptime,
         *,
         is_of_another: Callable[[Job], bool] = lambda _: False,
-        writes_statuses: bool = False,
     ) -> None:
         """Create a manager.
 
@@ -113,9 +111,7 @@ class Manager:
             store: The storage of the memory.
             now: The clock for durations. The time of day comes from GitHub's answers.
             is_of_another: Returns True for a job for which another manager of the stack starts the machine.
-            writes_statuses: True to write commit statuses.
         """
-        self._writes_statuses = writes_statuses
         self._is_of_another = is_of_another
         self._pools = list(pools)
         self._pools_by_name = {pool.name: pool for pool in pools}
@@ -143,11 +139,6 @@ class Manager:
         # With an empty memory, `_observe` also reads the pending inserts, until a list contains each of these machines.
         list_is_complete = observation.machines is not None and not self._unlisted_machines
         decision.memory.begun = memory.begun or list_is_complete
-        statuses = (
-            commit_statuses.due(self._pools, observation, decision.reasons, decision.memory)
-            if self._writes_statuses
-            else []
-        )
         # The memory is saved before the actions, so that after a crash the next pass knows which actions may
         # have begun.
         if not self._save(decision.memory, events):
@@ -166,7 +157,6 @@ class Manager:
                 )
                 break
             events += self._carry_out(action, decision.memory, lambda: observation.now + self._now() - observed_at)
-        events += self._write_statuses(statuses, decision.memory)
         self._save(decision.memory, events)
         return PassResult(observation, decision, events)
 
@@ -322,23 +312,6 @@ class Manager:
             return [Event("rerun", f"{action.run.repository} run {action.run.run_id}", rerun_jobs)]
         except (Unavailable, Refused) as error:
             return [Event(_error_kind(error), _subject_of(action), str(error))]
-
-    def _write_statuses(self, statuses: Sequence[CommitStatus], memory: Memory) -> list[Event]:
-        """Write commit statuses. A status that cannot be written adds an event, and is tried again after a minute."""
-        events: list[Event] = []
-        for status in statuses:
-            try:
-                self._github.commit_status(status)
-            except (Unavailable, Refused) as error:
-                events.append(Event(_error_kind(error), "commit status", str(error)))
-                if isinstance(error, Unavailable):
-                    # Each request may take half a minute, and the next pass has to start machines.
-                    break
-            else:
-                commit_statuses.written(status, memory)
-                subject = f"{status.repository}@{status.sha[:12]}"
-                events.append(Event("commit-status", subject, f"{status.state}: {status.description}"))
-        return events
 
     def _insert(self, action: Insert, memory: Memory, now: Callable[[], float]) -> Event:
         """Request a new machine, and remember the operation or the refusal."""

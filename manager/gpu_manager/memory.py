@@ -163,19 +163,6 @@ class LostJob:
 
 
 @dataclass
-class WrittenStatus:
-    """The commit status that was last written on a commit."""
-
-    description: str
-    """The text of the status; empty if it is not known whether GitHub has it."""
-    url: str
-    since: float
-    """When the first status was tried."""
-    at: float
-    """When the status was written or last tried."""
-
-
-@dataclass
 class Registration:
     """A runner that the manager has requested from GitHub for a machine. The answer may have been lost."""
 
@@ -226,8 +213,6 @@ class Memory:
     """
     stopped: dict[str, StoppedPool] = field(default_factory=dict)
     """Stopped pools, by template."""
-    statuses: dict[str, WrittenStatus] = field(default_factory=dict)
-    """Commit statuses, by repository and commit."""
     registrations: dict[str, Registration] = field(default_factory=dict)
     """Registrations, by machine name. An entry stays until the machine and its runner are gone."""
     standby: dict[str, StandbyMemory] = field(default_factory=dict)

@@ -159,7 +159,6 @@ class Job:
     name: str = ""
     workflow: str = ""
     url: str = ""
-    head_sha: str = ""
     started_unix: float = 0
     """When a running job started, by GitHub's clock."""
     runner_groups: frozenset[str] | None = None
@@ -364,18 +363,3 @@ class Register:
 
 
 Action = Insert | Delete | Stop | Start | RemoveRunner | Rerun | Register
-
-
-@dataclass(frozen=True)
-class CommitStatus:
-    """A commit status of one commit."""
-
-    repository: str
-    """The repository as owner/name."""
-    sha: str
-    state: str
-    """GitHub's state: pending, error or success."""
-    description: str
-    """The text, at most 140 characters."""
-    url: str
-    """The page of a waiting job."""

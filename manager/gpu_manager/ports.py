@@ -10,7 +10,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple, Protocol
 
-from .model import CommitStatus, Insert, InsertError, Job, Machine, NewRunner, OperationState, Pool, Run, RunKey, Runner
+from .model import Insert, InsertError, Job, Machine, NewRunner, OperationState, Pool, Run, RunKey, Runner
 
 
 def uptime() -> float:
@@ -83,9 +83,6 @@ class Github(Protocol):
 
     def rerun(self, run: RunKey, job_id: int | None) -> None:
         """Run one job again, or with None all failed jobs of the run. Raises Unavailable or Refused."""
-
-    def commit_status(self, status: CommitStatus) -> None:
-        """Write a commit status. Raises Unavailable or Refused."""
 
 
 @dataclass(frozen=True)

@@ -17,7 +17,6 @@ from gpu_manager.decision.names import STANDBY, runner_name, slug
 from gpu_manager.loop import Manager, PassResult
 from gpu_manager.memory import Memory, from_json, to_json
 from gpu_manager.model import (
-    CommitStatus,
     End,
     Insert,
     InsertError,
@@ -171,7 +170,6 @@ class World:
     preempted: dict[str, tuple[str, float]] = field(default_factory=dict)
     """Names of machines and the time of their preemption, by Google's id."""
     reruns: Counter[tuple[int, int]] = field(default_factory=Counter)
-    statuses: dict[tuple[str, str], CommitStatus] = field(default_factory=dict)
     machines_of_job: Counter[str] = field(default_factory=Counter)
     skew_sec: float = 0.0
     started: int = 0
@@ -455,7 +453,6 @@ class FakeGithub:
                 job.conclusion,
                 job.runner,
                 name=f"job-{job.key.run_id}",
-                head_sha=commit_of(job.key),
                 runner_id=runner_ids.get(job.runner, 0),
             )
             for job in world.jobs.values()
@@ -536,11 +533,6 @@ class FakeGithub:
             if job.conclusion != "success":
                 key = JobKey(run.repository, run.run_id, self.world.number(), attempt + 1)
                 self.world.jobs[key.job_id] = WorldJob(key, job.labels, self.world.now, job.duration + 5)
-        self.faulty.after()
-
-    def commit_status(self, status: CommitStatus) -> None:
-        self.faulty.before()
-        self.world.statuses[(status.repository, status.sha)] = status
         self.faulty.after()
 
     def _cancelled_by_a_person(self, job: WorldJob) -> bool:
@@ -760,12 +752,8 @@ class History:
         compute = FakeCompute(self.world, self.faulty, self.stockouts)
         if self.world.faults and self.world.chance.random() < self.world.forget_rate:
             self.store.content, self.world.forgotten = b"", self.world.now
-            # The commit statuses that it wrote are forgotten too, and stay on the commits.
-            self.world.statuses.clear()
         ahead_sec = self.world.chance.choice((0.0, 3600.0, -3600.0))
-        self.manager = Manager(
-            self.world.pools, github, compute, self.store, lambda: self.world.now + ahead_sec, writes_statuses=True
-        )
+        self.manager = Manager(self.world.pools, github, compute, self.store, lambda: self.world.now + ahead_sec)
 
     def run(self, passes: int) -> None:
         """Run this number of passes, ten seconds apart."""
@@ -775,11 +763,7 @@ class History:
             except Killed:
                 self.kills += 1
                 self.start()
-            self.rest()
-
-    def rest(self) -> None:
-        """Wait from one pass to the next."""
-        self.world.advance(PASS_SEC)
+            self.world.advance(PASS_SEC)
 
     def calm_down(self) -> None:
         """Stop all faults."""

@@ -8,7 +8,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-import httpx2
 import pytest
 from click.testing import CliRunner
 from gpu_ci.cli import google_api
@@ -26,11 +25,11 @@ ACCOUNT = "l4@acme-ci.iam.gserviceaccount.com"
 TEMPLATE = "https://www.googleapis.com/compute/v1/projects/acme-ci/regions/us-central1/instanceTemplates/l4-1"
 CONFIG: dict[str, Any] = {
     "name": "staging",
-    "github": {"owner": ORG, "appId": APP, "installationId": INSTALLATION, "apiUrl": URL, "commitStatuses": True},
+    "github": {"owner": ORG, "appId": APP, "installationId": INSTALLATION, "apiUrl": URL},
     "pools": [{**POOL, "project": "acme-ci", "template": TEMPLATE, "runnerGroup": "gpu"}],
 }
 STEPS = [
-    "app key", "runner groups", "queue", "commit statuses", "templates", "permissions", "service accounts",
+    "app key", "runner groups", "queue", "templates", "permissions", "service accounts",
 ]  # fmt: skip
 GRANTED = google_permissions.of_calls(manager_permissions.MACHINES)
 
@@ -123,20 +122,6 @@ def test_a_file_without_a_key_is_named(world: World, diagnose: Doctor, tmp_path:
     found = diagnose()
     assert found["app key"][0] == "unknown"
     assert "key.pem: does not contain an unencrypted RSA private key" in found["app key"][1]
-
-
-def test_a_permission_that_the_app_lacks_fails(world: World, diagnose: Doctor) -> None:
-    refused = httpx2.Response(422, json={"message": "The permissions requested are not granted to this installation."})
-    tokens = f"POST /app/installations/{INSTALLATION}/access_tokens"
-
-    def only_statuses(request: httpx2.Request) -> httpx2.Response | None:
-        return refused if b"statuses" in request.content else None
-
-    world.github.faults[tokens] = only_statuses
-    found = diagnose()
-    assert found["commit statuses"][0] == "unknown"
-    assert "not granted to this installation" in found["commit statuses"][1]
-    assert others_pass(found, "commit statuses")
 
 
 def test_the_template_of_a_rung_is_checked_too(world: World, diagnose: Doctor, tmp_path: Path) -> None:

@@ -10,7 +10,6 @@ from gpu_manager.decision.names import machine_name
 from gpu_manager.loop import Manager
 from gpu_manager.memory import MachineMemory, Memory, Pending
 from gpu_manager.model import (
-    CommitStatus,
     Insert,
     InsertError,
     Machine,
@@ -84,9 +83,6 @@ class Scripted:
         return self.removable
 
     def rerun(self, run: RunKey, job_id: int | None) -> None:
-        raise AssertionError
-
-    def commit_status(self, status: CommitStatus) -> None:
         raise AssertionError
 
     def machines(self, pools: Sequence[Pool]) -> tuple[Machine, ...]:

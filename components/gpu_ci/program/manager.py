@@ -91,7 +91,6 @@ def facts(
         "appId": app.id,
         "installationId": app.installation_id,
         "privateKey": app.private_key,
-        **({"commitStatuses": True} if owner.commit_statuses else {}),
     }
     others = choices.others if choices else {}
     manager_of = {pool: name for name, names in others.items() for pool in names}
@@ -104,7 +103,7 @@ def facts(
         ]
         configurations[name] = {
             "name": _label(name),
-            "github": github | ({"statusContext": f"gpu-ci/{name}"} if name else {}),
+            "github": github,
             "pools": [pool for pool in pools if manager_of.get(pool["name"], "") == name],
             **({"otherPools": elsewhere} if elsewhere else {}),
         }

@@ -126,23 +126,6 @@ class GithubOwner(Args):
         "kubernetes-novolume can read the key",
     )
 
-    commit_statuses: StrictBool = Field(
-        default=False,
-        description="true to let the runner manager write a commit status with the reason why a job waits for a "
-        "machine; managerApp then needs Commit statuses: read and write",
-    )
-
-    @field_validator("commit_statuses")
-    @classmethod
-    def _needs_a_manager(cls, value: bool, info: ValidationInfo) -> bool:
-        if value and "manager_app" in info.data and info.data["manager_app"] is None:
-            raise invalid(
-                "needs the runner manager, but the stack has no managerApp",
-                "needs-manager",
-                safe_hint="add managerApp, or remove it",
-            )
-        return value
-
     @field_validator("manager_app")
     @classmethod
     def _readable_on_google(cls, value: GithubApp | None) -> GithubApp | None:

@@ -146,7 +146,6 @@ class Loop:
                 github.owner,
                 groups,
                 managers=config.managers,
-                context=github.status_context,
             )
         except Refused as error:
             store.close()
@@ -157,7 +156,6 @@ class Loop:
             ComputeAdapter(config.name),
             store,
             is_of_another=config.is_of_another(),
-            writes_statuses=github.commit_statuses,
         )
         self._pools, self._store, self._log, self._prometheus = pools, store, log, prometheus
         self._meter = Meter(pools)

@@ -8,7 +8,7 @@ from urllib.parse import quote
 
 import httpx2
 
-from ..model import CommitStatus, NewRunner, Pool, Run, RunKey, Runner
+from ..model import NewRunner, Pool, Run, RunKey, Runner
 from ..ports import GithubView, Refused, Unavailable
 from . import payloads
 from .app_token import App
@@ -33,7 +33,6 @@ class GithubAdapter:
         organization: The organization's login.
         groups: Names of the pools' runner groups.
         managers: The number of managers that send requests as this installation.
-        context: GitHub's context of the commit statuses, which is the name of a status.
         clocks, transport: Replaced in tests.
     """
 
@@ -45,23 +44,17 @@ class GithubAdapter:
         groups: Collection[str],
         *,
         managers: int = 1,
-        context: str = "gpu-ci",
         clocks: Clocks | None = None,
         transport: httpx2.BaseTransport | None = None,
     ) -> None:
         self._client = RestClient(url, app, _PERMISSIONS, clocks, transport, managers)
-        # GitHub creates no token with a permission that the App lacks. With a separate token a missing permission for
-        # statuses stops nothing else.
-        self._status_client = RestClient(url, app, {"statuses": "write"}, clocks, transport, managers)
         self._sweep = Sweep(self._client, organization, groups)
-        self._context = context
         self._runners = f"/orgs/{quote(organization, safe='')}/actions/runners"
 
     def close(self) -> None:
         """End threads and connections."""
         self._sweep.close()
         self._client.close()
-        self._status_client.close()
 
     @property
     def requests(self) -> Requests:
@@ -96,10 +89,6 @@ class GithubAdapter:
         """Return the repositories that each runner group allows. Raises Unavailable or Refused."""
         self._sweep.begin()
         return self._sweep.repositories_of_groups()
-
-    def authenticate_for_statuses(self) -> None:
-        """Create the token for commit statuses. Raises Refused if the App lacks the permission, or Unavailable."""
-        self._status_client.authenticate()
 
     def remove_runner(self, runner: Runner | NewRunner) -> bool:
         path = f"{self._runners}/{runner.id}"
@@ -140,20 +129,6 @@ class GithubAdapter:
         answer = self._client.send("POST", path)
         if answer.status == 403 and "already running" in answer.message.lower():
             raise Unavailable(f"POST {path}: {answer.message}")
-        if answer.status != 201:
-            raise refusal("POST", path, answer)
-
-    def commit_status(self, status: CommitStatus) -> None:
-        path = f"{repository_path(status.repository)}/statuses/{quote(status.sha, safe='')}"
-        if wait_sec := self._client.limits.wait_sec():
-            raise Unavailable(f"POST {path}: not sent, GitHub's rate limit lasts {wait_sec:.0f} s more")
-        body = {
-            "state": status.state,
-            "description": status.description,
-            "target_url": status.url,
-            "context": self._context,
-        }
-        answer = self._status_client.send("POST", path, body)
         if answer.status != 201:
             raise refusal("POST", path, answer)
 

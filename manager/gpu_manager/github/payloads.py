@@ -121,7 +121,6 @@ def job(payload: Payload, repository: str) -> Job | int | None:
         name=printable(payload["name"]),
         workflow=printable(payload["workflow_name"] or ""),
         url=payload["html_url"] or "",
-        head_sha=payload["head_sha"],
         started_unix=_unix(payload["started_at"]) if payload["status"] == "in_progress" else 0,
     )
 

@@ -125,10 +125,6 @@ class RestClient:
         at, monotonic = self._github_time
         return at + self._clocks.monotonic() - monotonic
 
-    def authenticate(self) -> None:
-        """Create a token, unless there is a valid one. Raises Unavailable or Refused."""
-        self._token.get()
-
     def begin_sweep(self, keep: int = 10) -> None:
         """Drop answers that none of the last `keep` sweeps has requested, such as those about ended runs."""
         self.limits.begin_sweep()

@@ -15,7 +15,6 @@ from pulumi_sandbox.providers.github.actions import documents
 from pulumi_sandbox.providers.github.actions.state import (
     COMPLETED,
     JOB,
-    STATUS,
     Actions,
     Definition,
     RunCompleted,
@@ -148,7 +147,6 @@ def show(number: int, wants_json: bool) -> None:
         if wants_json:
             print_json(as_json(actions, entry))
             return
-        statuses = [row.outputs for row in actions.world.find(STATUS, sha=(actions.run(entry["runId"]) or {})["sha"])]
     times = [
         ("created", entry["createdAt"]), ("started", entry["startedAt"]), ("completed", entry["completedAt"]),
     ]  # fmt: skip
@@ -161,7 +159,6 @@ def show(number: int, wants_json: bool) -> None:
             ["labels", ", ".join(entry["labels"])],
             ["runner", (entry["runner"] or {}).get("name") or ""],
             *([name, clock(at)] for name, at in times if at),
-            *([f"status {each['context']}", f"{each['state']}: {each['description'] or ''}"] for each in statuses),
         ],
     )
     for step in entry["steps"]:

@@ -86,7 +86,6 @@ def test_the_objective_of_the_alerts_is_that_of_every_pool_without_its_own() -> 
 def test_a_second_manager_serves_the_pools_of_its_list(tmp_path: Path) -> None:
     two = stack(managerApp=MANAGER)
     two["gpu-ci:pools"]["t4"] = {**two["gpu-ci:pools"]["l4"], "standby": {"stoppedSize": 2}}
-    two["gpu-ci:site"]["github"]["commitStatuses"] = True
     wanted = {"gpu-ci:manager": {**ON_GOOGLE_CLOUD["gpu-ci:manager"], "others": {"batch": ["t4"]}}}
     found = run(two | wanted)
     outputs = found.outputs[STACK]
@@ -99,8 +98,8 @@ def test_a_second_manager_serves_the_pools_of_its_list(tmp_path: Path) -> None:
         ("stack-batch", ["t4"]),
     ]
     assert [[other.manager for other in each.other_pools] for each in configs] == [["stack-batch"], ["stack"]]
-    # Each process may send half of the requests that GitHub allows, and has its own commit statuses.
-    assert [(each.managers, each.github.status_context) for each in configs] == [(2, "gpu-ci"), (2, "gpu-ci/batch")]
+    # Each process may send half of the requests that GitHub allows.
+    assert [each.managers for each in configs] == [2, 2]
     assert [row.name for row in found.of("gpu-ci:gcp:RunnerManager")] == ["manager", "manager-batch"]
     assert [row.name for row in found.of("storage/bucket:Bucket")] == ["manager-state", "manager-batch-state"]
     users = {row.name for row in found.of("serviceaccount/iAMMember:IAMMember") if row.name.startswith("manager")}
@@ -157,9 +156,3 @@ def test_stopped_machines_are_deleted_after_the_manager_that_is_removed() -> Non
     workers = found.one("cloudrunv2/workerPool:WorkerPool").request
     assert "manager-stopped" in {urn.rpartition("::")[2] for urn in workers.dependencies}
     assert run(stack(managerApp=MANAGER) | ON_GOOGLE_CLOUD).of(":StoppedMachines") == []
-
-
-def test_a_stack_asks_for_commit_statuses() -> None:
-    found = run(stack(managerApp=MANAGER, commitStatuses=True)).outputs[STACK]["manager"]
-    assert found["github"]["commitStatuses"] is True
-    assert "commitStatuses" not in run(stack(managerApp=MANAGER)).outputs[STACK]["manager"]["github"]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import threading
 from datetime import UTC, datetime
 from pathlib import Path
@@ -12,7 +11,7 @@ import pytest
 from gpu_manager.github import sweep
 from gpu_manager.github.adapter import GithubAdapter
 from gpu_manager.github.rate_limits import RateLimits
-from gpu_manager.model import CommitStatus, Job, JobKey, Run, RunKey, Runner
+from gpu_manager.model import Job, JobKey, Run, RunKey, Runner
 from gpu_manager.ports import Github, Refused, Unavailable
 
 from tests.manager.github.fake_github import FakeGithub, adapter, group, job, repository, run, runner
@@ -54,7 +53,6 @@ def test_a_sweep_sees_waiting_and_running_jobs_and_the_groups_runners(
         name="gpu tests",
         workflow="CI",
         url="https://github.example/example-org/kernels/actions/runs/1/job/11",
-        head_sha="009b8a3a9ccbb128af87f9b1c0f4c62e8a304f6d",
         runner_groups=frozenset({"gpu"}),
     )
     assert view.jobs[1].runner_name == "l4-0a1b2c3d"
@@ -311,23 +309,6 @@ def test_a_rerun_is_of_one_job_or_of_all_failed_ones(
     github.faults[what] = lambda _: httpx2.Response(403, json={"message": "Unable to retry this workflow run"})
     with pytest.raises(Refused, match="Unable to retry"):
         manager.rerun(RunKey(KERNELS, 5), job_id)
-
-
-def test_a_commit_status_names_us(github: FakeGithub, manager: GithubAdapter) -> None:
-    bodies = []
-
-    def kept(request: httpx2.Request) -> httpx2.Response:
-        bodies.append(json.loads(request.content))
-        return httpx2.Response(201, json={})
-
-    github.faults["POST /repos/example-org/kernels/statuses/009b8a"] = kept
-    status = CommitStatus(KERNELS, "009b8a", "pending", "at-max", "https://example.com/1")
-    manager.commit_status(status)
-    body = {"state": "pending", "description": "at-max", "target_url": "https://example.com/1"}
-    assert bodies == [{**body, "context": "gpu-ci"}]
-    github.faults["POST /repos/example-org/kernels/statuses/009b8a"] = lambda _: httpx2.Response(422)
-    with pytest.raises(Refused, match="GitHub answered 422"):
-        manager.commit_status(CommitStatus(KERNELS, "009b8a", "pending", "", "https://example.com/1"))
 
 
 def test_texts_of_a_workflow_contain_no_terminal_control_characters(github: FakeGithub, manager: GithubAdapter) -> None:

@@ -8,7 +8,6 @@ from pathlib import Path
 import httpx2
 import pytest
 from gpu_manager.github.adapter import GithubAdapter
-from gpu_manager.model import CommitStatus
 
 from tests.manager.github.fake_github import KEY, FakeGithub, adapter, job, new_key, run
 
@@ -17,16 +16,6 @@ KERNELS = "example-org/kernels"
 
 def mints(github: FakeGithub) -> int:
     return sum("access_tokens" in each for each in github.asked)
-
-
-def test_a_commit_status_is_written_with_a_token_that_may_do_nothing_else(
-    github: FakeGithub, manager: GithubAdapter
-) -> None:
-    """GitHub refuses a token with a permission that the App lacks, so the sweep must not need this one."""
-    manager.observe(())
-    github.faults[f"POST /repos/{KERNELS}/statuses/009b8a"] = lambda _: httpx2.Response(201, json={})
-    manager.commit_status(CommitStatus(KERNELS, "009b8a", "pending", "", "https://example.com/1"))
-    assert [each["permissions"] for each in github.permissions[1:]] == [{"statuses": "write"}]
 
 
 def test_a_token_is_renewed_five_minutes_before_its_hour_ends(github: FakeGithub, manager: GithubAdapter) -> None:

@@ -77,11 +77,7 @@ def apps_of(file: StackFile, only: Collection[str] = ()) -> tuple[str, list[App]
         raise InputError(f"{file.name}: {SITE}.github has no {missing[0]}", got=", ".join(entries))
     permissions = {
         "app": _administration(file.value(GITHUB)),
-        "managerApp": {
-            **_RUNNERS,
-            "actions": "write",
-            **({"statuses": "write"} if github.get("commitStatuses") else {}),
-        },
+        "managerApp": {**_RUNNERS, "actions": "write"},
     }
     apps = [
         App(

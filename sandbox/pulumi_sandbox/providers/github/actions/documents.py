@@ -170,16 +170,3 @@ def group(base: str, owner: str, row: Record | None) -> Json:
         "selected_workflows": list(outputs.get("selectedWorkflows") or []),
         "workflow_restrictions_read_only": False,
     }
-
-
-def status(base: str, row: Json, repository_row: Repository) -> Json:
-    """Return the status of a commit."""
-    return {
-        "id": row["id"],
-        "url": f"{base}/repos/{repository_row.full_name}/statuses/{row['sha']}",
-        "state": row["state"],
-        "description": row["description"],
-        "target_url": row["targetUrl"],
-        "context": row["context"],
-        "created_at": instant(row["createdAt"]),
-    }

@@ -1,4 +1,4 @@
-"""The calls of GitHub's REST API for workflow runs, jobs and commit statuses."""
+"""The calls of GitHub's REST API for workflow runs and jobs."""
 
 from __future__ import annotations
 
@@ -8,8 +8,6 @@ from typing import Any
 
 from pulumi_sandbox.providers.github.actions import documents
 from pulumi_sandbox.providers.github.actions.state import (
-    RUN,
-    STATUS,
     Actions,
     NothingToRerun,
     RunActive,
@@ -18,7 +16,6 @@ from pulumi_sandbox.providers.github.actions.state import (
 from pulumi_sandbox.providers.github.repositories import Repository
 from pulumi_sandbox.providers.github.rest import Refused, Request, Route, paged
 from pulumi_sandbox.providers.machines.local_server import Answer, as_json
-from pulumi_sandbox.world.store import Record
 
 REPOSITORY = r"/repos/(?P<owner>[^/]+)/(?P<repo>[^/]+)"
 # The documentation of the call: at most 1,000 results with the parameter `status` or `created`.
@@ -33,9 +30,6 @@ COMPLETED_RUN = "Cannot cancel a workflow run that is completed."
 ACTIVE_RUN = "This workflow is already running"
 # GitHub does not document its answer to a rerun of failed jobs if no job has failed.
 NO_FAILED_JOB = "This workflow run has no failed jobs"
-STATES = ("error", "failure", "pending", "success")
-# The API refuses longer descriptions. docs.github.com/en/rest/commits/statuses does not document the limit.
-DESCRIPTION_CHARACTERS = 140
 
 
 @dataclass(frozen=True)
@@ -54,7 +48,6 @@ class RunsApi:
             Route("POST", rf"{jobs}/rerun", "actions", "write", self._rerun_job),
             Route("POST", rf"{run_path}/rerun-failed-jobs", "actions", "write", self._rerun_failed_jobs),
             Route("POST", rf"{run_path}/cancel", "actions", "write", self._cancel),
-            Route("POST", rf"{REPOSITORY}/statuses/(?P<sha>[^/]+)", "statuses", "write", self._status),
         ]
 
     def _runs(self, request: Request, repository: Repository) -> Answer:
@@ -94,32 +87,6 @@ class RunsApi:
         except RunCompleted:
             raise Refused(409, COMPLETED_RUN) from None
         return as_json(202, {})
-
-    def _status(self, request: Request, repository: Repository, sha: str) -> Answer:
-        body, world = request.body, self.actions.world
-        if body.get("state") not in STATES:
-            raise Refused(422, "Validation Failed: state is not included in the list")
-        if len(str(body.get("description") or "")) > DESCRIPTION_CHARACTERS:
-            raise Refused(
-                422, f"Validation Failed: description is too long (maximum is {DESCRIPTION_CHARACTERS} characters)"
-            )
-        if world.oldest(RUN, repository=repository.full_name, sha=sha) is None:
-            raise Refused(422, f"No commit found for SHA: {sha}")
-        number = world.next_number("github-status")
-        status_row = {
-            "id": number,
-            "repository": repository.full_name,
-            "sha": sha,
-            "state": body["state"],
-            "context": body.get("context") or "default",
-            "description": body.get("description"),
-            "targetUrl": body.get("target_url"),
-            "createdAt": self.actions.now(),
-        }
-        world.insert(Record(STATUS, str(number), str(status_row["context"]), "", {}, status_row, "api"))
-        document = documents.status(request.base, status_row, repository)
-        answer = as_json(201, document)
-        return Answer(answer.status, answer.body, answer.kind, {"Location": document["url"]})
 
     def _run_or_refuse(self, repository: Repository, run: str) -> dict[str, Any]:
         return _of_repository(repository, self.actions.run(int(run)))

@@ -18,7 +18,6 @@ from pulumi_sandbox.world.store import Record, World
 RUN = "github:rest/workflowRun:WorkflowRun"
 JOB = "github:rest/job:Job"
 RUNNER = "github:rest/runner:Runner"
-STATUS = "github:rest/commitStatus:CommitStatus"
 
 QUEUED, IN_PROGRESS, COMPLETED = "queued", "in_progress", "completed"
 SUCCESS, FAILURE, CANCELLED = CONCLUSIONS = ("success", "failure", "cancelled")

@@ -23,7 +23,7 @@ from pulumi_sandbox.providers.rsa_key import SETTING
 from pulumi_sandbox.world.store import Record, World
 
 APP, INSTALLATION = "17", "18"
-MANAGER = {"organization_self_hosted_runners": "write", "actions": "write", "statuses": "write"}
+MANAGER = {"organization_self_hosted_runners": "write", "actions": "write"}
 KERNELS = "/repos/acme/kernels"
 RUNNERS = "/orgs/acme/actions/runners"
 STARTED = 1_800_000_000.0

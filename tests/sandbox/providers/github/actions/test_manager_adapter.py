@@ -13,7 +13,7 @@ from cryptography.hazmat.primitives import serialization
 from gpu_manager.github.adapter import GithubAdapter
 from gpu_manager.github.app_token import App
 from gpu_manager.github.rest_client import Clocks
-from gpu_manager.model import CommitStatus, JobKey, RunKey, Runner
+from gpu_manager.model import JobKey, RunKey, Runner
 from gpu_manager.ports import Unavailable
 from pulumi_sandbox.providers.machines.local_services import Call
 from pulumi_sandbox.world.faults import Fault
@@ -120,9 +120,3 @@ def test_sweeps_without_a_change_cost_nothing(hub: Hub, manager: GithubAdapter) 
     asked, not_modified = manager.requests
     assert manager.observe(()).jobs == jobs
     assert manager.requests.sent - asked == manager.requests.not_modified - not_modified > 20
-
-
-def test_a_commit_status_is_accepted(hub: Hub, manager: GithubAdapter) -> None:
-    run, _ = hub.queue("a")
-    sha = hub.run(run)["head_sha"]
-    manager.commit_status(CommitStatus("acme/kernels", sha, "pending", "waits for a machine", "https://example.com/1"))

@@ -1,4 +1,4 @@
-"""Workflow runs and their jobs at the sandbox's GitHub: queue, cancel, rerun, statuses of commits."""
+"""Workflow runs and their jobs at the sandbox's GitHub: queue, cancel, rerun."""
 
 from __future__ import annotations
 
@@ -109,18 +109,6 @@ def test_a_second_job_of_a_run_runs_again_only_after_the_first(hub: Hub) -> None
     assert hub.run(run)["run_attempt"] == 3
 
 
-def test_a_status_is_written_to_a_commit_that_exists(hub: Hub) -> None:
-    run, _ = hub.queue()
-    sha = hub.run(run)["head_sha"]
-    body = {"state": "pending", "context": "gpu-ci", "description": "at-max: 4 of 4 machines"}
-    reply = hub.ask("POST", f"{KERNELS}/statuses/{sha}", body)
-    assert (reply.status, reply.body["context"], reply.body["state"]) == (201, "gpu-ci", "pending")
-    assert reply.headers["Location"] == reply.body["url"]
-    assert hub.ask("POST", f"{KERNELS}/statuses/{'0' * 40}", body).status == 422
-    assert hub.ask("POST", f"{KERNELS}/statuses/{sha}", {**body, "description": "x" * 141}).status == 422
-    assert hub.ask("POST", f"{KERNELS}/statuses/{sha}", {**body, "state": "done"}).status == 422
-
-
 def test_a_token_lists_its_repositories(hub: Hub) -> None:
     hub.queue()
     hub.queue(repository="website")
@@ -139,7 +127,6 @@ NEEDED = [
     ("POST", f"{KERNELS}/actions/jobs/1/rerun", "actions", "write"),
     ("POST", f"{RUNS}/1/rerun-failed-jobs", "actions", "write"),
     ("POST", f"{RUNS}/1/cancel", "actions", "write"),
-    ("POST", f"{KERNELS}/statuses/{'0' * 40}", "statuses", "write"),
     ("GET", "/orgs/acme/actions/runner-groups", "organization_self_hosted_runners", "read"),
     ("GET", "/orgs/acme/actions/runner-groups/1/repositories", "organization_self_hosted_runners", "read"),
     ("GET", "/orgs/acme/actions/runner-groups/1/runners", "organization_self_hosted_runners", "read"),
