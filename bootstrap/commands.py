@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -25,14 +26,15 @@ def lines(settings: Settings, outputs: Mapping[str, Any]) -> Iterator[str]:
     for name, _, jobs in settings.github.identities():
         if jobs.environment is None:
             continue
+        google = outputs.get(name, {})
         values = {
             "backend": outputs["backend"],
-            "google-provider": outputs[name]["workloadIdentityProvider"],
-            "google-service-account": outputs[name]["serviceAccount"],
+            "google-provider": google.get("workloadIdentityProvider"),
+            "google-service-account": google.get("serviceAccount"),
             "aws-role": aws.get(name, {}).get("role"),
         }
         for each, variable in variables(jobs.environment).items():
             if values[each]:
-                yield f"gh variable set {variable} --repo {repository} --body {values[each]}"
+                yield f"gh variable set {variable} --repo {repository} --body {shlex.quote(values[each])}"
     if settings.aws and settings.aws.subject_claim == "template":
         yield set_subject(repository)

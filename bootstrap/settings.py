@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, Self
 
 import pulumi
 from gpu_ci import naming
@@ -13,7 +13,7 @@ from gpu_ci.errors import ArgsError, Problem, at_path, invalid, raise_problems
 from gpu_ci.gcp.pool.rules import each_once
 from gpu_ci.gcp.resource_names import Project
 from gpu_ci.github_trust import NumericId, Purpose
-from pydantic import AfterValidator, BeforeValidator, Field, ValidationInfo, field_validator
+from pydantic import AfterValidator, BeforeValidator, Field, ValidationInfo, field_validator, model_validator
 
 KEY = "settings"
 _KEY = re.compile(r"projects/([^/]+)/locations/[^/]+/keyRings/[^/]+/cryptoKeys/[^/]+")
@@ -73,7 +73,7 @@ class Aws(Args):
     """The settings for AWS. The account is the account of the caller's credentials."""
 
     region: Annotated[str, Field(pattern=r"^[a-z]{2,4}(-[a-z]+)+-[0-9]$")] = Field(
-        description="the region of the provider; the resources are global"
+        description="the region of the provider and, without a Google Cloud project, of the state bucket and its key"
     )
     provider_arn: str | None = Field(
         default=None, description="the ARN of the account's OIDC provider for GitHub, if the account has one"
@@ -86,9 +86,11 @@ class Aws(Args):
 class Settings(Args):
     """All settings of the bootstrap stack."""
 
-    project: Project = Field(description="the id of the Google Cloud project")
+    project: Project = Field(default="", description="the id of the Google Cloud project; empty for AWS alone")
     location: Annotated[str, Field(pattern=r"^(asia|eu|us|[a-z]+-[a-z]+[0-9]+)$")] = Field(
-        description="the location of the state bucket and of the key: a region such as us-central1, or asia, eu or us"
+        default="",
+        description="the location of the state bucket and of the key: a region such as us-central1, or asia, eu or us; "
+        "required for a Google Cloud project",
     )
     github: Github = Field(description="the repository on GitHub")
     signing_keys: Annotated[list[str], AfterValidator(each_once)] = Field(
@@ -97,7 +99,10 @@ class Settings(Args):
         description="keys of the project in Cloud KMS that sign images, as "
         "projects/<project>/locations/<location>/keyRings/<ring>/cryptoKeys/<key>; by default none",
     )
-    aws: Aws | None = Field(default=None, description="roles in an AWS account; by default none")
+    aws: Aws | None = Field(
+        default=None,
+        description="roles in an AWS account and, without a Google Cloud project, the state; by default none",
+    )
 
     @field_validator("signing_keys")
     @classmethod
@@ -110,7 +115,7 @@ class Settings(Args):
                 problems.append(
                     at_path(invalid("is not a key", "not-a-kms-key", expected=_KEY_FORM, hint=hint), key, number)
                 )
-            elif found[1] != info.data.get("project", found[1]):
+            elif found[1] != (info.data.get("project") or found[1]):
                 # Google Cloud documentation "Create and manage custom roles": a role is for resources of its project.
                 hint = "grant the deployer roles/cloudkms.admin on the key yourself, and remove it here"
                 problems.append(
@@ -118,6 +123,17 @@ class Settings(Args):
                 )
         raise_problems(problems)
         return values
+
+    @model_validator(mode="after")
+    def _of_google(self) -> Self:
+        for name, value in {"location": self.location, "signing_keys": self.signing_keys}.items():
+            if value and not self.project:
+                error = invalid("is for Google Cloud", "only-for-google", safe_hint="set gcp:project, or remove it")
+                raise_problems([at_path(error, value, name)])
+        if self.project and not self.location:
+            error = invalid("is missing", "missing", safe_hint="a region such as us-central1, or asia, eu or us")
+            raise_problems([at_path(error, None, "location")])
+        return self
 
 
 def load() -> Settings:
@@ -127,10 +143,13 @@ def load() -> Settings:
     place = f"{pulumi.get_project()}:{KEY}"
     file = f"Pulumi.{pulumi.get_stack()}.yaml"
     problems = []
-    if not project:
+    if not project and not (isinstance(given, dict) and given.get("aws")):
         problems.append(
             Problem(
-                "gcp:project", "is missing", hint="the id of the Google Cloud project, such as acme-ci", rule="missing"
+                "gcp:project",
+                "is missing",
+                hint="the id of the Google Cloud project, such as acme-ci; for AWS alone, the settings have aws",
+                rule="missing",
             )
         )
     if not isinstance(given, dict):
@@ -147,6 +166,6 @@ def load() -> Settings:
     if problems:
         raise ArgsError(file, problems)
     try:
-        return Settings(project=project, **given)
+        return Settings(**({"project": project} if project else {}), **given)
     except ArgsError as error:
         raise ArgsError(file, [problem.under(place) for problem in error.problems]) from None

@@ -162,9 +162,11 @@ CALLS: Mapping[str, tuple[str, ...]] = {
 }
 """The calls of aws.NodeGroupLimits and of the diagnosis of a failed check, by the operation's name in the SDK."""
 
+READ_SECRET = "secretsmanager:GetSecretValue"  # noqa: S105 - an action
 LOOKUPS: Mapping[str, tuple[str, ...]] = {
     "aws:ec2/getInstanceTypeOfferings:getInstanceTypeOfferings": ("ec2:DescribeInstanceTypeOfferings",),
     "aws:eks/getCluster:getCluster": ("eks:DescribeCluster",),
+    "aws:secretsmanager/getSecretVersion:getSecretVersion": (READ_SECRET,),
 }
 """The functions that the stack calls."""
 
@@ -186,6 +188,8 @@ ATTACHED = (
     "service-role/EC2ImageBuilderLifecycleExecutionPolicy",
 )
 """The managed policies of these roles, by their paths."""
+APP_KEYS = "github-*-app-key"
+"""The names of the secrets that `gpu-ci init` chooses for the keys of GitHub Apps."""
 _READ = re.compile(r"iam:(Get|List)")
 
 
@@ -194,10 +198,13 @@ def statements(actions: Iterable[str]) -> list[dict[str, Any]]:
 
     Otherwise, a deployer could give itself each permission. It may not write a policy. The condition key is of the
     service authorization reference, "Actions, resources, and condition keys for AWS Identity and Access Management".
+    Of secrets, the policy allows only the keys of GitHub Apps. AWS adds six characters to the name of a secret.
     """
-    groups: dict[str, list[str]] = {"all": [], "roles": [], "attached": [], "profiles": []}
+    groups: dict[str, list[str]] = {"all": [], "roles": [], "attached": [], "profiles": [], "secrets": []}
     for action in actions:
-        if not action.startswith("iam:") or _READ.match(action):
+        if action == READ_SECRET:
+            groups["secrets"].append(action)
+        elif not action.startswith("iam:") or _READ.match(action):
             groups["all"].append(action)
         elif "InstanceProfile" in action:
             groups["profiles"].append(action)
@@ -210,8 +217,23 @@ def statements(actions: Iterable[str]) -> list[dict[str, Any]]:
         "roles": {"Resource": roles},
         "attached": {"Resource": roles, "Condition": {"ArnLike": {"iam:PolicyARN": policies}}},
         "profiles": {"Resource": [f"arn:*:iam::*:instance-profile/{name}" for name in INSTANCE_PROFILES]},
+        "secrets": {"Resource": [f"arn:*:secretsmanager:*:*:secret:{APP_KEYS}-??????"]},
     }
     return [{"Effect": "Allow", "Action": found, **limits[name]} for name, found in groups.items() if found]
+
+
+def state_statements(bucket: str, key: str) -> list[dict[str, Any]]:
+    """Return the statements of a policy for Pulumi's state and its secrets. `bucket` and `key` are ARNs.
+
+    S3 encrypts and decrypts objects with the caller's permissions for the key (docs.aws.amazon.com/AmazonS3/latest/
+    userguide/UsingKMSEncryption.html, "Permissions").
+    """
+    allowed = {
+        bucket: ["s3:ListBucket"],
+        f"{bucket}/*": ["s3:DeleteObject", "s3:GetObject", "s3:PutObject"],
+        key: ["kms:Decrypt", "kms:DescribeKey", "kms:Encrypt", "kms:GenerateDataKey"],
+    }
+    return [{"Effect": "Allow", "Action": actions, "Resource": resource} for resource, actions in allowed.items()]
 
 
 def of_type(token: str) -> list[str]:
@@ -221,14 +243,15 @@ def of_type(token: str) -> list[str]:
 
 
 def reader() -> list[str]:
-    """Return the actions of the role that previews: those of reads and lookups."""
-    return _sorted([*(operations[READ] for operations in RESOURCES.values()), *LOOKUPS.values()])
+    """Return the actions of the role that previews: those of reads and lookups. It cannot read a secret."""
+    found = _sorted([*(operations[READ] for operations in RESOURCES.values()), *LOOKUPS.values()])
+    return [each for each in found if each != READ_SECRET]
 
 
-def add_to_role(role: str, actions: Iterable[str]) -> str:
+def add_to_role(role: str, actions: Iterable[str], resource: str = "*") -> str:
     """Return the command that gives a role a further policy with these actions."""
     listed = ",".join(f'"{action}"' for action in actions)
-    statement = f'{{"Effect":"Allow","Action":[{listed}],"Resource":"*"}}'
+    statement = f'{{"Effect":"Allow","Action":[{listed}],"Resource":"{resource}"}}'
     document = f'{{"Version":"2012-10-17","Statement":[{statement}]}}'
     return f"aws iam put-role-policy --role-name {role} --policy-name added --policy-document '{document}'"
 

@@ -9,6 +9,7 @@ from typing import Any
 
 import celpy
 import pytest
+from gpu_ci.cli.init.repository import ADMIN_APP, MANAGER_APP, RUNNER_APP
 from gpu_ci.gcp import bootstrap_roles
 from gpu_ci.gcp.github_identity import GithubIdentity
 from gpu_common import aws_permissions, google_permissions
@@ -234,6 +235,32 @@ def test_the_deployer_on_aws_gives_roles_of_stacks_their_policies_and_nothing_el
 ) -> None:
     denied = list(deployer.operation(token, operation, inputs, name))
     assert (denied == []) is allowed, [each.action for each in denied]
+
+
+GET_SECRET = "aws:secretsmanager/getSecretVersion:getSecretVersion"
+SECRETS = "arn:aws:secretsmanager:us-east-1:123456789012:secret:"
+
+
+@pytest.mark.parametrize(
+    ("name", "allowed"),
+    [
+        ("github-admin-app-key", True),
+        ("github-runner-app-key-AbC123", True),
+        ("github-token", False),
+        ("database", False),
+    ],
+)
+def test_the_deployer_on_aws_reads_the_keys_of_apps_and_no_other_secret(
+    deployer: of_aws.Caller, name: str, allowed: bool
+) -> None:
+    denied = [*deployer.lookup(GET_SECRET, {"secretId": f"{SECRETS}{name}"})]
+    assert (denied == []) is allowed
+    assert [f'"Resource":"{SECRETS}{name}"' in each.with_hint() for each in denied] == [True] * (not allowed)
+
+
+def test_the_names_of_keys_that_init_chooses_are_those_that_the_deployer_reads() -> None:
+    names = [each.secret for each in (ADMIN_APP, MANAGER_APP, RUNNER_APP)]
+    assert [each for each in names if not fnmatchcase(each, aws_permissions.APP_KEYS)] == []
 
 
 def test_the_deployer_on_aws_writes_no_policy_and_changes_no_other_iam() -> None:

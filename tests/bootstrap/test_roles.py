@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import re
 from functools import cache
 from typing import Any, cast
 
 import pytest
 from cfnlint.schema.manager import PROVIDER_SCHEMA_MANAGER
+from gpu_ci.aws.resource_names import state_backend
 from gpu_ci.gcp import bootstrap_roles, manager_permissions
 from gpu_ci.github_trust import set_subject
 from gpu_common import aws_permissions, google_permissions
@@ -130,6 +132,7 @@ def test_the_preview_of_aws_only_reads() -> None:
     verbs = {re.match(r"[a-z0-9]+:(Describe|Get|List)", action) for action in amazon.ACTIONS["preview"]}
     assert None not in verbs
     assert set(amazon.ACTIONS["preview"]) < set(amazon.ACTIONS["deploy"])
+    assert aws_permissions.READ_SECRET not in amazon.ACTIONS["preview"]
 
 
 def test_the_deployer_changes_the_policy_of_signing_keys_only() -> None:
@@ -173,8 +176,52 @@ PROVIDER_ARN = "arn:aws:iam::123456789012:oidc-provider/token.actions.githubuser
 
 
 def on_aws(**changes: Any) -> list[Row]:
-    settings = settings_with(aws={"region": "us-east-1", **changes})
-    return deploy(lambda: amazon.build(settings, cast(Aws, settings.aws)), computed=COMPUTED).rows
+    return amazon_rows(settings_with(aws={"region": "us-east-1", **changes}))
+
+
+def amazon_rows(settings: Settings) -> list[Row]:
+    computed = {**COMPUTED, "aws:s3/bucket:Bucket": {"arn": BUCKET_ARN}, "aws:kms/key:Key": {"arn": KEY_ARN}}
+    calls = {"aws:index/getCallerIdentity:getCallerIdentity": lambda _: {"accountId": "111122223333"}}
+    return deploy(lambda: amazon.build(settings, cast(Aws, settings.aws)), computed=computed, calls=calls).rows
+
+
+BUCKET_ARN, KEY_ARN = "arn:aws:s3:::111122223333-pulumi-state", "arn:aws:kms:us-east-1:111122223333:key/k"
+
+
+def aws_alone() -> list[Row]:
+    deployed = [{"environment": "staging"}, {"environment": "prod"}]
+    return amazon_rows(settings_with(alone=True, aws={"region": "us-east-1"}, deploy=deployed))
+
+
+def test_aws_alone_has_one_bucket_which_is_versioned_encrypted_and_closed() -> None:
+    rows = {row.type.rpartition(":")[2]: row for row in aws_alone() if row.type.startswith(("aws:s3/", "aws:kms/"))}
+    assert rows["Bucket"].inputs["bucket"] == "111122223333-pulumi-state"
+    assert rows["BucketVersioning"].inputs["versioningConfiguration"] == {"status": "Enabled"}
+    [rule] = rows["BucketServerSideEncryptionConfiguration"].inputs["rules"]
+    assert rule["applyServerSideEncryptionByDefault"] == {"sseAlgorithm": "aws:kms", "kmsMasterKeyId": KEY_ARN}
+    blocked = rows["BucketPublicAccessBlock"].inputs
+    assert [blocked.pop("bucket"), set(blocked.values())] == ["state-id", {True}]
+    [statement] = json.loads(rows["BucketPolicy"].inputs["policy"])["Statement"]
+    assert (statement["Effect"], statement["Condition"]) == ("Deny", {"Bool": {"aws:SecureTransport": "false"}})
+    assert rows["Alias"].inputs["name"] == "alias/pulumi-secrets"
+    assert [row.name for row in rows.values() if row.request.retainOnDelete] == ["secrets"]
+    assert rows["Key"].request.retainOnDelete
+    # With a Google Cloud project, the state is there.
+    assert [row.type for row in on_aws() if row.type.startswith(("aws:s3/", "aws:kms/"))] == []
+
+
+def test_deployers_on_aws_alone_use_the_state_and_the_preview_decrypts_nothing() -> None:
+    policies = {row.name: row.inputs["policy"] for row in aws_alone() if row.type.endswith(":RolePolicy")}
+    states = {f"aws-{name}-policy-state" for name in ("deploy", "deploy-prod")}
+    assert {name for name in policies if name.endswith("-state")} == states
+    for name in states:
+        allowed = {each["Resource"]: each["Action"] for each in json.loads(policies[name])["Statement"]}
+        assert allowed == {
+            BUCKET_ARN: ["s3:ListBucket"],
+            f"{BUCKET_ARN}/*": ["s3:DeleteObject", "s3:GetObject", "s3:PutObject"],
+            KEY_ARN: ["kms:Decrypt", "kms:DescribeKey", "kms:Encrypt", "kms:GenerateDataKey"],
+        }
+    assert not re.search(r"kms:|s3:|secretsmanager:", policies["aws-preview-policy-stack"])
 
 
 def test_an_account_with_a_provider_for_github_keeps_it() -> None:
@@ -208,6 +255,17 @@ def test_the_commands_set_the_variables_of_the_workflow_and_the_subject() -> Non
     assert set_subject("acme/kernels") not in [*commands.lines(immutable, outputs)]
 
 
+def test_the_commands_of_aws_alone_quote_the_backend_and_set_nothing_of_google() -> None:
+    settings = settings_with(alone=True, aws={"region": "us-east-1"})
+    backend = state_backend("b", "us-east-1")
+    found = [*commands.lines(settings, {"backend": backend, "aws": {"deploy": {"role": "arn:d"}}})]
+    assert found[:2] == [
+        f"gh variable set PULUMI_BACKEND_PROD --repo acme/kernels --body '{backend}'",
+        "gh variable set AWS_ROLE_PROD --repo acme/kernels --body arn:d",
+    ]
+    assert not [each for each in found if "GOOGLE" in each]
+
+
 def statements_of(purpose: str) -> str:
     """The policy of a role on AWS."""
     [policy] = [row.inputs["policy"] for row in on_aws() if row.name == f"aws-{purpose}-policy-stack"]
@@ -223,7 +281,8 @@ def settings_with(**changes: Any) -> Settings:
         "deploy": deployed,
         "preview": {"environment": "preview"},
     }
-    return Settings(**{"project": "acme-ci", "location": "us-central1", "github": github, **changes})
+    google = {} if changes.pop("alone", False) else {"project": "acme-ci", "location": "us-central1"}
+    return Settings(**{**google, "github": github, **changes})
 
 
 def bootstrapped(**changes: Any) -> list[Row]:

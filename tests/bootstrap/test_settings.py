@@ -31,6 +31,7 @@ MISTAKES: dict[str, tuple[Any, list[str]]] = {
         {**GOOD, "github": {**GITHUB, "deploy": [{"environment": "prod"}, {"environment": "prod"}]}},
         ["gpu-ci-bootstrap:settings.github.deploy[1]"],
     ),
+    "a project without a location": ({"github": GITHUB}, ["gpu-ci-bootstrap:settings.location"]),
     "a zone of AWS": ({**GOOD, "aws": {"region": "us-east-1a"}}, ["gpu-ci-bootstrap:settings.aws.region"]),
 }
 
@@ -69,6 +70,27 @@ def test_a_missing_project_is_named(config: dict[str, Any]) -> None:
     with pytest.raises(ArgsError) as caught:
         settings.load()
     assert [problem.path for problem in caught.value.problems] == ["gcp:project"]
+
+
+AWS_ALONE: dict[str, Any] = {"github": GITHUB, "aws": {"region": "us-east-1"}}
+SIGNING_KEY = "projects/acme-ci/locations/us-central1/keyRings/r/cryptoKeys/k"
+
+
+def test_aws_alone_needs_no_project_and_no_location(config: dict[str, Any]) -> None:
+    del config["gcp:project"]
+    config["gpu-ci-bootstrap:settings"] = AWS_ALONE
+    assert settings.load().project == ""
+
+
+@pytest.mark.parametrize(("field", "value"), [("location", "us-central1"), ("signingKeys", [SIGNING_KEY])])
+def test_aws_alone_has_no_settings_of_google(config: dict[str, Any], field: str, value: Any) -> None:
+    del config["gcp:project"]
+    config["gpu-ci-bootstrap:settings"] = {**AWS_ALONE, field: value}
+    with pytest.raises(ArgsError) as caught:
+        settings.load()
+    assert [(each.path, each.rule) for each in caught.value.problems] == [
+        (f"gpu-ci-bootstrap:settings.{field}", "only-for-google")
+    ]
 
 
 def test_good_settings_are_read(config: dict[str, Any]) -> None:

@@ -58,6 +58,9 @@ def lay_out_both(folder: Path) -> None:
     settings = {**whole["config"]["gpu-ci-bootstrap:settings"], "signingKeys": [SIGNING_KEY]}
     staging.write_text(yaml.safe_dump({**whole, "config": {**whole["config"], "gpu-ci-bootstrap:settings": settings}}))
     (folder / "bootstrap" / "Pulumi.again.yaml").write_text(yaml.safe_dump(whole))
+    settings = {name: whole["config"]["gpu-ci-bootstrap:settings"][name] for name in ("github", "aws")}
+    alone = {"config": {"gpu-ci-bootstrap:settings": settings}}
+    (folder / "bootstrap" / "Pulumi.alone.yaml").write_text(yaml.safe_dump(alone))
     whole["config"]["gcp:project"] = "example-ci-prod"
     # The AWS account has the roles of staging.
     del whole["config"]["gpu-ci-bootstrap:settings"]["aws"]
@@ -150,6 +153,23 @@ def test_bootstrap_changes_nothing_again_and_leaves_only_its_key(bootstrapped: P
         again = runner.run(*UP, "--continue-on-error", ok=False)
         assert again.has("Error 409: Requested entity already exists", "Google keeps its id for 30 days")
         assert again.has(f"Error creating KeyRing: googleapi: Error 409: KeyRing {ring} already exists.")
+    finally:
+        runner.close()
+
+
+def test_bootstrap_on_aws_alone_creates_the_state_and_leaves_only_its_key(bootstrapped: Path, tmp_path: Path) -> None:
+    runner = SandboxRunner(project=bootstrapped / "project" / "bootstrap", folder=tmp_path / "sandbox")
+    try:
+        runner.run(*up("alone"))
+        runner.run(*up("alone"), "--expect-no-changes")
+        outputs = runner.json("stack", "output", "--stack", "alone", "--json")
+        bucket = f"{outputs['aws']['deploy']['role'].split(':')[4]}-pulumi-state"
+        assert outputs["backend"] == f"s3://{bucket}?region=us-east-1&awssdk=v2"
+        assert outputs["secretsProvider"] == "awskms://alias/pulumi-secrets?region=us-east-1"
+        assert f"PULUMI_BACKEND_STAGING --repo example-org/pools --body '{outputs['backend']}'" in outputs["commands"]
+        assert {row["type"].partition(":")[0] for row in runner.world()} == {"aws"}
+        runner.run("destroy", "--stack", "alone", "--yes", "--skip-preview")
+        assert [row["type"] for row in runner.world()] == ["aws:kms/key:Key"]
     finally:
         runner.close()
 

@@ -26,6 +26,8 @@ LEFT_OUT = {
     ("start/bootstrap", "gcloud compute instance-groups managed list-errors GROUP"): "GROUP is one of the reader's",
     ("start/bootstrap", "gcloud org-policies describe CONSTRAINT"): "CONSTRAINT is one of the table's",
     ("start/bootstrap", "gpu-ci quota"): "of the stack of the pools: start/deploy runs it",
+    ("start/bootstrap", "pulumi login 's3:"): "an address in AWS",
+    ("start/bootstrap", "pulumi stack init acme-aws"): "a key in AWS",
     ("start/bootstrap", "pulumi import"): "after a destroy: tests/engine/test_bootstrap.py imports both",
     ("start/new-repository", "pulumi-sandbox up"): "tests/gpu_ci/cli/test_init.py runs it",
     ("start/new-repository", "gpu-ci job"): "tests/gpu_ci/cli/test_init.py runs it",

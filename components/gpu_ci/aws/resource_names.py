@@ -56,6 +56,25 @@ def _partition(region: str) -> tuple[str, str]:
     return next((found for start, found in _PARTITIONS.items() if region.startswith(start)), ("aws", "amazonaws.com"))
 
 
+SECRETS_ALIAS = "alias/pulumi-secrets"
+"""The alias of the key that `bootstrap/` creates for the secrets of stacks without Google Cloud."""
+
+
+def state_bucket(account: str) -> str:
+    """Return the name of the bucket that `bootstrap/` creates for the state of stacks without Google Cloud."""
+    return f"{account}-pulumi-state"
+
+
+def state_backend(bucket: str, region: str) -> str:
+    """Return the address of a bucket for `pulumi login` (pulumi.com/docs/iac/guides/basics/using-a-diy-backend)."""
+    return f"s3://{bucket}?region={region}&awssdk=v2"
+
+
+def secrets_provider(region: str) -> str:
+    """Return the address of the key for `pulumi stack init` (pulumi.com/docs/iac/concepts/secrets)."""
+    return f"awskms://{SECRETS_ALIAS}?region={region}"
+
+
 # docs.aws.amazon.com/AWSEC2/latest/UserGuide/Using_Tags.html, "Tag restrictions". Letters of other scripts are
 # excluded, because not every service accepts them.
 _KEY = re.compile(r"[A-Za-z0-9 +\-=._:/@]{1,128}")

@@ -377,6 +377,20 @@ def test_a_key_is_stored_in_aws_secrets_manager(ask: Ask, monkeypatch: pytest.Mo
     ]
 
 
+def test_without_aws_credentials_no_page_is_opened(
+    ask: Ask, stack: Path, monkeypatch: pytest.MonkeyPatch, manager: SecretManager
+) -> None:
+    stack.write_text(STACK.replace("projects/acme-ci/secrets/admin-key", f"{SECRETS}admin-key"))
+    account = Account(error=eks_api.ApiError("", "Unable to locate credentials"))
+    monkeypatch.setattr(eks_api, "AwsClient", connect(lambda: account))
+    monkeypatch.setattr(listener, "server", lambda _: pytest.fail("the page is open"))
+    answer = ask("github-app", "create", "Pulumi.dev.yaml", "--json")
+    [problem] = answer.json["error"]["problems"]
+    assert (answer.code, account.ran) == (2, ["aws sts get_caller_identity"])
+    assert f"no AWS credentials for {SECRETS}admin-key" in answer.out
+    assert "secretsmanager:PutSecretValue" in problem["expected"]
+
+
 @pytest.mark.parametrize(
     "name",
     [

@@ -323,6 +323,15 @@ def test_the_next_steps_create_the_stack_in_the_bucket_of_bootstrap(ask: Ask) ->
     assert at < steps.index("pulumi up --stack dev")
 
 
+def test_the_next_steps_on_aws_alone_create_the_stack_in_the_bucket_of_bootstrap(ask: Ask) -> None:
+    steps = [step.partition("   ")[0] for step in ask("init", "new", *AWS_ALONE, "--json").json["next"]]
+    at = steps.index("deploy bootstrap/ of gpu-ci")
+    assert steps[at + 1 : at + 3] == [
+        "pulumi login 's3://111122223333-pulumi-state?region=us-east-1&awssdk=v2'",
+        "pulumi stack init dev --secrets-provider 'awskms://alias/pulumi-secrets?region=us-east-1'",
+    ]
+
+
 def test_the_preview_workflows_are_those_of_the_page(ask: Ask) -> None:
     written_files = ask("init", "new", *GOOGLE, *PACKAGE, "--json").json["files"]
     page = [text for language, text in fences(ROOT / "docs/guides/preview-on-github.md") if language == "yml"]

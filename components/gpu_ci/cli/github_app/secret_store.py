@@ -6,7 +6,7 @@ import base64
 import re
 import sys
 import time
-from collections.abc import Iterable
+from collections.abc import Collection
 from dataclasses import dataclass
 
 import click
@@ -20,6 +20,10 @@ from gpu_ci.secret_manager import aws_secret
 
 _NAME = re.compile(r"projects/(?P<project>[a-z0-9.:-]+)/secrets/(?P<name>[A-Za-z0-9_-]{1,255})")
 _CONFLICT = 409
+_AWS_CREDENTIALS = (
+    "credentials of the secret's account with secretsmanager:CreateSecret, secretsmanager:GetSecretValue and "
+    "secretsmanager:PutSecretValue"
+)
 # docs.github.com, "Generating a JSON Web Token (JWT) for a GitHub App": the token is issued 60 s in the past to allow
 # for clock differences, and expires within 10 minutes.
 _ISSUED_BEFORE_SEC, _EXPIRES_AFTER_SEC = 60, 300
@@ -91,8 +95,11 @@ class Stores:
             return None
 
 
-def stores(secrets: Iterable[str]) -> Stores:
-    """Return the stores of these secrets. Raise InputError if one is at Google and there are no Google credentials."""
+def stores(secrets: Collection[str]) -> Stores:
+    """Return the stores of these secrets. Raise InputError if the credentials of a store are missing."""
+    for secret in secrets:
+        if aws_secret(secret):
+            _check_aws_account(secret)
     return Stores(connect() if any(not aws_secret(each) for each in secrets) else None)
 
 
@@ -124,6 +131,26 @@ def newest_on_aws(secret: str) -> bytes | None:
     return str(answer.get("SecretString", "")).encode()
 
 
+def _check_aws_account(secret: str) -> None:
+    """Raise InputError unless there are credentials of the secret's account in AWS."""
+    from gpu_ci.aws.limits.eks_api import Account, ApiError, AwsClient
+
+    arn = aws_secret(secret)
+    assert arn, "checked before"  # noqa: S101
+    try:
+        account = AwsClient("sts", Account(arn["region"])).call("get_caller_identity")["Account"]
+        if f":{account}:" not in secret:
+            raise ApiError("", f"the credentials are of the account {account}")
+    except ApiError as error:
+        command = click.get_current_context().command_path
+        raise InputError(
+            f"{command}: no AWS credentials for {secret}",
+            got=str(error),
+            expected=_AWS_CREDENTIALS,
+            hint="sign in, for example with `aws sso login`, or set AWS_PROFILE",
+        ) from None
+
+
 def _store_on_aws(secret: str, pem: bytes) -> str:
     """Add the key as the newest version of a secret in AWS Secrets Manager, and create the secret if it is missing.
 
@@ -131,7 +158,7 @@ def _store_on_aws(secret: str, pem: bytes) -> str:
         The ARN of the secret.
 
     Raises:
-        InputError: AWS refused the request or could not be reached, or the credentials are of another account.
+        InputError: AWS refused the request or could not be reached.
     """
     from gpu_ci.aws.limits.eks_api import Account, ApiError, AwsClient
 
@@ -139,9 +166,6 @@ def _store_on_aws(secret: str, pem: bytes) -> str:
     assert arn, "checked before"  # noqa: S101
     try:
         client = AwsClient("secretsmanager", Account(arn["region"]))
-        account = AwsClient("sts", Account(arn["region"])).call("get_caller_identity")["Account"]
-        if f":{account}:" not in secret:
-            raise ApiError("", f"the credentials are of the account {account}")
         try:
             answer = client.call("put_secret_value", SecretId=secret, SecretString=pem.decode())
         except ApiError as error:
@@ -152,7 +176,7 @@ def _store_on_aws(secret: str, pem: bytes) -> str:
         raise InputError(
             f"{secret}: the key could not be stored",
             got=str(error),
-            expected="credentials with secretsmanager:CreateSecret and secretsmanager:PutSecretValue",
+            expected=_AWS_CREDENTIALS,
         ) from None
     return str(answer["ARN"])
 

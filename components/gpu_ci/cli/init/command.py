@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shlex
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -156,14 +157,25 @@ def _next_steps(folder: Path, chosen: Repository) -> Sequence[str]:
 
 
 def _state_steps(chosen: Repository) -> Sequence[str]:
-    """Return the steps that prepare the project, and create the stack in its bucket, as docs/start/bootstrap.md."""
-    if not chosen.project:
+    """Return the steps that prepare the account, and create the stack in its bucket, as docs/start/bootstrap.md."""
+    if chosen.project:
+        creates = "APIs, state, key and identities"
+        backend = f"gs://{chosen.project}-pulumi-state"
+        key = f"projects/{chosen.project}/locations/{chosen.region}/keyRings/pulumi/cryptoKeys/pulumi-secrets"
+        provider = f"gcpkms://{key}"
+    elif chosen.aws_account:
+        from gpu_ci.aws.resource_names import secrets_provider, state_backend, state_bucket
+
+        creates = "state, key and roles"
+        backend = state_backend(state_bucket(chosen.aws_account), chosen.aws_region)
+        provider = secrets_provider(chosen.aws_region)
+    else:
         return [f"pulumi login, and pulumi stack init {chosen.stack}   (where the state is stored)"]
-    key = f"projects/{chosen.project}/locations/{chosen.region}/keyRings/pulumi/cryptoKeys/pulumi-secrets"
+    create = f"pulumi stack init {chosen.stack} --secrets-provider {shlex.quote(provider)}"
     return [
-        "deploy bootstrap/ of gpu-ci   (creates APIs, state, key and identities: docs/start/bootstrap.md)",
-        f"pulumi login gs://{chosen.project}-pulumi-state",
-        f"pulumi stack init {chosen.stack} --secrets-provider gcpkms://{key}   (once; the workflows do not create it)",
+        f"deploy bootstrap/ of gpu-ci   (creates {creates}: docs/start/bootstrap.md)",
+        f"pulumi login {shlex.quote(backend)}",
+        f"{create}   (once; the workflows do not create it)",
     ]
 
 

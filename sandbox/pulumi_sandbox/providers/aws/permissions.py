@@ -6,10 +6,10 @@ created, by its ARN or its name. The role may do what its policies in the emulat
 - inline policies, and customer managed policies that are attached to it
 - AdministratorAccess, with all actions
 
-A statement counts for the resource `*`, and for roles and instance profiles of IAM by their names. Of conditions, only
-ArnLike with iam:PolicyARN is known; a statement with another one does not count. Other AWS managed policies permit
-nothing. Trust policies, permissions boundaries, service control policies and the access entries of clusters are not
-evaluated.
+A statement counts for the resource `*`, for roles and instance profiles of IAM by their names, and for secrets. Of
+conditions, only ArnLike with iam:PolicyARN is known; a statement with another one does not count. Other AWS managed
+policies permit nothing. Trust policies, permissions boundaries, service control policies and the access entries of
+clusters are not evaluated.
 
 AWS's error names the action and the role. The sandbox adds a hint with the command that adds the action.
 """
@@ -45,6 +45,7 @@ class Denial:
     action: str
     role: str
     account: str
+    resource: str = "*"
 
     @property
     def code(self) -> str:
@@ -67,14 +68,14 @@ class Denial:
         """Return the error of the provider, and how to add the action."""
         name = self.action.partition(":")[2]
         error = f"operation error {self.service.upper()}: {name}, https response error StatusCode: 403"
-        add = aws_permissions.add_to_role(self.role, [self.action])
+        add = aws_permissions.add_to_role(self.role, [self.action], self.resource)
         hint = f"the role {self.role} lacks the action; to add it: {add}"
         return f"{error}, api error {self.code}: {self.message}\n  hint: {hint}"
 
 
 @dataclass(frozen=True)
 class Asked:
-    """What the resources and conditions of a statement may name: a role, an instance profile, a managed policy.
+    """What the resources and conditions of a statement may name, such as a role. A secret is an ARN.
 
     An empty text is not known, and matches each pattern.
     """
@@ -82,9 +83,13 @@ class Asked:
     role: str = ""
     profile: str = ""
     policy: str = ""
+    secret: str = ""
 
     def is_of(self, pattern: str, action: str) -> bool:
         """Return True if the resource of an action matches the pattern of a statement."""
+        if action.startswith("secretsmanager:"):
+            # The characters that AWS adds to the name may be missing.
+            return any(fnmatchcase(each, pattern) for each in (self.secret or pattern, f"{self.secret}-a1b2c3"))
         of_profile = "InstanceProfile" in action and not action.endswith("ForRole")
         name, kind = (self.profile, "instance-profile") if of_profile else (self.role, "role")
         arn = f"arn:aws:iam::0:{kind}/{name}"
@@ -112,9 +117,10 @@ class Caller:
         """Return False for a type of which no actions are known, so that every operation is permitted."""
         return not self.role or token in aws_permissions.RESOURCES
 
-    def lookup(self, token: str) -> Iterator[Denial]:
+    def lookup(self, token: str, arguments: Mapping[str, Any] | None = None) -> Iterator[Denial]:
         """Yield the actions of a function that the role does not allow."""
-        yield from self._denied(aws_permissions.LOOKUPS.get(token, ()))
+        asked = Asked(secret=text_of(arguments or {}, "secretId"))
+        yield from self._denied(aws_permissions.LOOKUPS.get(token, ()), asked)
 
     def call(self, operation: str) -> Iterator[Denial]:
         """Yield the actions of a call of an API that the role does not allow, such as eks.describe_nodegroup."""
@@ -127,7 +133,7 @@ class Caller:
         for action in needed:
             effects = {str(each.get("Effect")) for each in statements if _counts(each, action, asked or Asked())}
             if effects != {"Allow"}:
-                yield Denial(action, self.role, self.account)
+                yield Denial(action, self.role, self.account, asked.secret if asked and asked.secret else "*")
 
     def _documents(self) -> Iterator[dict[str, Any]]:
         role = self.world.get(types.ROLE, self.role)

@@ -257,7 +257,7 @@ class Aws(Cloud):
         answered_by_user = (
             self.lookups.answered_by_user(token, arguments, config) if self.lookups.can_answer(token) else False
         )
-        for denial in self.caller.lookup(token):
+        for denial in self.caller.lookup(token, arguments):
             raise Refused(f"{token.rpartition(':')[2]}: {denial.with_hint()}")
         region = self._region(arguments)
         if not answered_by_user and (refusal := own_lookups.refusal(self.existing, token, arguments)):
