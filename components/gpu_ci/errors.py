@@ -128,7 +128,8 @@ def raise_problems(problems: Sequence[InitErrorDetails]) -> None:
 
 def unknown_field(path: str, key: str, known: Sequence[str]) -> Problem:
     """Return the problem of an unknown field. The value is not shown, because it may be a secret."""
-    hint = did_you_mean(key, known) or "remove it"
+    start = max((each for each in known if key.startswith(each)), key=len, default="")
+    hint = did_you_mean(key, known) or (f"did you mean {start}" if start else "remove it")
     return Problem(path, "unknown key", repr(key), f"one of {', '.join(known)}", hint, "unknown-field")
 
 

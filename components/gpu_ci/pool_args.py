@@ -44,6 +44,8 @@ class Surroundings:
 
     logins: Mapping[str, Collection[str]]
     """The names of the logins of registries, by cluster."""
+    closed_clusters: Collection[str] = ()
+    """The clusters whose network policies let runners connect to no private address."""
     missing_for_manager: Collection[str] = ()
     """The keys that the stack file lacks for a runner manager."""
 

@@ -7,7 +7,7 @@ model. It has a different fixed value in each model. An example is `kind`.
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any, Literal, NamedTuple, TypeAlias, get_args, get_origin
 
 import pulumi
@@ -62,6 +62,7 @@ class Place(NamedTuple):
     """True if the value may be a secret."""
     example: str
     """A hint with the example of the field; empty if it has none."""
+    models: Sequence[type[BaseModel]] = ()  # of a choice of models
 
 
 def explain(
@@ -90,7 +91,7 @@ def _explain(line: dict[str, Any], model: type[BaseModel], under: Loc, show: boo
         *steps, key = line["loc"]
         place = _locate((*under, *steps), model)
         return unknown_field(join(place.path, key), str(key), [each for each in place.choices if each not in hidden])
-    path, description, keys, tag, redacted, example = _locate((*under, *line["loc"]), model)
+    path, description, keys, tag, redacted, example, models = _locate((*under, *line["loc"]), model)
     show = show and not redacted
     if kind in ("union_tag_invalid", "union_tag_not_found"):
         return _unknown_choice(kind, path, context, keys, show)
@@ -100,7 +101,11 @@ def _explain(line: dict[str, Any], model: type[BaseModel], under: Loc, show: boo
     own = context if "rule" in context else {}
     show = show or bool(own.get("harmless"))
     if tag and kind in _NOT_A_MAP:
-        description, example = f"{description}; {tag} is one of {', '.join(keys)}", f"such as {{{tag}: {keys[0]}}}"
+        meant = models[keys.index(value) if show and value in keys else 0]
+        description, example = (
+            f"{description}; {tag} is one of {', '.join(keys)}",
+            f"such as {in_yaml(_example(meant))}",
+        )
     suggestion = _same_word(value, context["expected"]) if kind == "literal_error" and show else ""
     rule, form = _RULES.get(kind, (kind.replace("_", "-"), ""))
     text = _AT_LEAST_ONE.get(kind, "") if context.get("min_length") == 1 else own.get("text", "")
@@ -159,9 +164,15 @@ def _locate(loc: Loc, model: type[BaseModel]) -> Place:
             by_name = get_origin(field.annotation) is dict and bool(at)
             redacted = redacted or _takes_secrets(field.annotation, *field.metadata)
     if len(at) > 1:
-        return Place(path, description, [tag_of(each)[1] for each in at], tag_of(at[0])[0], redacted, example)
+        return Place(path, description, [tag_of(each)[1] for each in at], tag_of(at[0])[0], redacted, example, at)
     keys = [str(field.alias) for each in at for field in each.model_fields.values()]
     return Place(path, description, keys, "", redacted, example)
+
+
+def _example(model: type[BaseModel]) -> dict[str, Any]:
+    """Return the fields that a model of a choice needs: the discriminator, and the examples of the required fields."""
+    needed = {str(each.alias): each for each in model.model_fields.values() if each.is_required()}
+    return dict([tag_of(model)]) | {name: each.examples[0] for name, each in needed.items() if each.examples}
 
 
 def _takes_secrets(*annotations: Any) -> bool:

@@ -127,6 +127,7 @@ def test_without_files_the_hint_has_those_of_the_sandbox(
     monkeypatch.setenv("PULUMI_SANDBOX_DIR", folder)
     mine = CliRunner().invoke(gpu_ci, command)
     assert (mine.exit_code, "gpu-ci job" in mine.stderr) == (2, False)
+    assert ("add --kubernetes" in mine.stderr) == (command[0] == "explain")
     (asked / (folder or ".sandbox") / "manager").mkdir(parents=True)
     for name in ("manager.json", "state.sqlite"):
         shutil.copy(asked / name, Path(folder or ".sandbox", "manager", name))

@@ -219,7 +219,9 @@ def test_a_stack_without_machines_is_refused_with_what_a_job_needs(
     (tmp_path / "pulumi-sandbox").write_text(f'#!/bin/sh\necho "{error}" >&2\nexit 1\n')
     (tmp_path / "pulumi-sandbox").chmod(0o755)
     monkeypatch.setattr(job, "BIN", tmp_path)
-    with pytest.raises(InputError, match="expected: a pool on Compute Engine"):
+    with pytest.raises(
+        InputError, match=r"has no runner manager\n  expected: a pool on Compute Engine.*\n  hint: on Kubernetes"
+    ):
         job.configuration("prod")
 
 

@@ -47,7 +47,9 @@ class EksCluster(Cluster):
     kind: Literal["eks"] = Field(default="eks", description="a cluster of Amazon EKS; a cluster without kind is one")
     region: Region = Field(description="the region of the cluster, such as us-east-1")
     subnets: dict[str, SubnetId] = Field(
-        min_length=1, description="a private subnet of the cluster's network for each zone that nodes may use"
+        min_length=1,
+        description="a private subnet of the cluster's network for each zone that nodes may use, as "
+        "subnet- and 8 or 17 hexadecimal digits",
     )
     profile: Profile | None = Field(
         default=None,
@@ -88,6 +90,12 @@ class EksCluster(Cluster):
         plugin = described.get("devicePlugin")
         given = plugin if isinstance(plugin, Mapping) else {}
         return _pools_without_plugin(path, given, pools) + _wrong_gpu_resources(path, given, pools)
+
+    @classmethod
+    def marks(cls, described: Mapping[str, Any], project: str) -> set[str]:  # noqa: ARG003 - GKE uses it
+        """Return the subnets. Clusters of several accounts may have one name in one region, but share no subnet."""
+        subnets = described.get("subnets")
+        return {*map(str, subnets.values())} if isinstance(subnets, Mapping) else set()
 
     def connect(self, name: str, path: str, file: str) -> EksConnection:
         return EksConnection(self, name, path, file)

@@ -54,6 +54,8 @@ def show(file: StackFile, stack_cost: StackCost) -> None:
     click.echo(f"{file.name}\n")
     print_table(_HEADINGS, rows, right="max|USD/h each|at rest|at max|worst month")
     click.echo("")
+    if any(map(sources, stack_cost.pools)):
+        print_text("in parentheses: the sources of a price, which `gpu-ci catalog show MACHINE` explains")
     print_text(stack_cost.summary)
     for text in old(stack_cost):
         print_text(f"note: {text}", 2)

@@ -23,8 +23,8 @@ from gpu_ci.stack import quotas
 def command(files: tuple[str, ...], as_json: bool) -> None:
     """Show the quotas that the pools need, and the limits that are too small.
 
-    A pool needs quota for all its machines and for the machine of the smoke check, because all may run at the same
-    time.
+    A pool needs quota for all its machines. On Compute Engine it also needs quota for the machine of the smoke check,
+    because all may run at the same time.
 
     Limits come from gpu-ci:quotas of the stack file. `gpu-ci doctor` reads the limits of the account instead.
 

@@ -140,6 +140,11 @@ class StackFile:
         names = {spec.name for spec in self.checked[0] if spec.cluster == cluster}
         return {name: args for name, args in self.pools if name in names}
 
+    def clusters_shared_with(self, other: StackFile) -> list[str]:
+        """Return the names of the clusters that another stack file describes too."""
+        own, others = (clusters.marks(each.value(clusters.CLUSTERS), each.project) for each in (self, other))
+        return sorted({name for name, *_ in own & others})
+
     @cached_property
     def quotas(self) -> tuple[Quotas, list[Problem]]:
         """The limits compared with the needs of the pools, and every problem of the limits."""

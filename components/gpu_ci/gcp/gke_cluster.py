@@ -71,6 +71,10 @@ class GkeCluster(Cluster):
         """Report resource names of GPUs that no node offers. Pods would stay pending, without an error."""
         return [found for pool in pools for found in wrong_gpu_resource(pool, "GKE")]
 
+    @classmethod
+    def marks(cls, described: Mapping[str, Any], project: str) -> set[str]:
+        return {f"{described.get('project') or project}/{described.get('location')}"}
+
     def connect(self, name: str, path: str, file: str) -> GkeConnection:
         return GkeConnection(self, name, path, file)
 

@@ -144,6 +144,11 @@ class Cluster(Args):
         """
         return []
 
+    @classmethod
+    def marks(cls, described: Mapping[str, Any], project: str) -> set[str]:  # noqa: ARG003 - some kinds need both
+        """Return facts besides the name. Descriptions of one cluster share at least one. Fields may be invalid."""
+        return set()
+
     def connect(self, name: str, path: str, file: str) -> Connection:
         """Look up the cluster.
 

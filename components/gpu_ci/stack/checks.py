@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import json
 import re
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 from .. import extras
 from ..errors import Problem, did_you_mean
 from ..github import plans
+from ..validation_errors import join
 from . import clusters, images, pools, quotas, requirements
 from .clusters import CLUSTERS
 from .hints import problems_of, section
@@ -60,12 +60,15 @@ def check(values: Mapping[str, Any], unread: Collection[str] = (), *, stack: str
     pipelines, of_images = images.check(values[IMAGES], values[CLUSTERS], has_clusters)
     specs: list[PoolSpec | PipelineSpec] = [*choices, *pipelines]
     only_aws = bool(specs) and values[MANAGER] is None and all(spec.cloud == "aws" for spec in specs)
-    project_needed = project is not None or (complete and not (only_aws and not _has_google_secrets(values)))
+    google_secrets = [path for key in KEYS for path in _google_secrets(values[key], key)]
+    project_needed = project is not None or (complete and not (only_aws and not google_secrets))
     if project_needed and PROJECT not in unread:
         of_project = _project_problems(project)
         hint = "keep the secrets in AWS Secrets Manager, and the stack needs no project (docs/guides/eks.md)"
-        unneeded = only_aws and project is None
-        problems = [replace(each, hint=hint) if unneeded else each for each in of_project] + problems
+        if only_aws and project is None:
+            text = f"is missing, and secrets in Secret Manager need it: {', '.join(google_secrets)}"
+            of_project = [replace(each, text=text, hint=hint) for each in of_project]
+        problems = of_project + problems
     if complete and SITE not in unread:
         problems += requirements.missing_subnetworks(specs, site, problems + found + of_images)
     problems += found
@@ -85,9 +88,13 @@ def check(values: Mapping[str, Any], unread: Collection[str] = (), *, stack: str
     return Checked(choices, granted, problems + found, pipelines)
 
 
-def _has_google_secrets(values: Mapping[str, Any]) -> bool:
-    """Return True if the file names a secret of Secret Manager."""
-    return bool(re.search(r'"projects/[^"/]+/secrets/', json.dumps([values[key] for key in KEYS], default=str)))
+def _google_secrets(value: Any, path: str) -> Iterator[str]:
+    """Yield the paths of the names of secrets in Secret Manager."""
+    steps: Any = value if isinstance(value, Mapping) else enumerate(value) if isinstance(value, list) else {}
+    for step, each in dict(steps).items():
+        yield from _google_secrets(each, join(path, step if isinstance(step, int) else str(step)))
+    if isinstance(value, str) and re.match(r"projects/[^/]+/secrets/", value):
+        yield path
 
 
 def _with_package(path: str, find: Callable[[], Sequence[Problem]]) -> Sequence[Problem]:

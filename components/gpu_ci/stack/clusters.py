@@ -177,6 +177,15 @@ def unused(clusters: Iterable[str], taken: Collection[Any]) -> list[str]:
     ]
 
 
+def marks(clusters: Any, project: str) -> set[tuple[str, str, str]]:
+    """Return facts about the clusters of a stack file. Files that share one of them describe the same cluster."""
+    found = set()
+    for name, each in clusters.items() if isinstance(clusters, Mapping) else ():
+        if isinstance(name, str) and isinstance(each, Mapping) and (model := _installed_model(_kind(each))):
+            found |= {(name, model.CLUSTER_KIND, mark) for mark in model.marks(each, project)}
+    return found
+
+
 def known(clusters: Any) -> dict[str, KnownCluster]:
     """Return the facts about each cluster that the checks of pools need. The clusters may be invalid."""
     found = {}
@@ -187,18 +196,19 @@ def known(clusters: Any) -> dict[str, KnownCluster]:
 
 
 def _known_wiring(kind: str, given: Any) -> dict[str, Any]:
-    """Return the arguments that a cluster gives its pools.
+    """Return the arguments that a cluster gives its pools."""
+    model = _installed_model(kind) if isinstance(given, Mapping) else None
+    return model.known_wiring(given) if model else {}
 
-    Return none if a package of the cluster is not installed. Pools of the cluster need it too, and report it.
-    """
-    if not kind or not isinstance(given, Mapping):
-        return {}
+
+def _installed_model(kind: str) -> type[Cluster] | None:
+    """Return the model of a kind. Return None for an empty kind, or without its package, which pools report."""
     try:
-        return _model(kind).known_wiring(given)
+        return _model(kind) if kind else None
     except ModuleNotFoundError as error:
         if not extras.hint(error.name or ""):
             raise
-        return {}
+        return None
 
 
 def unknown(path: str, choices: Mapping[str, Any], known: Collection[str], needed: str) -> list[Problem]:

@@ -33,7 +33,8 @@ def stack_warnings(
     """
     named, taken = list(pools), list(taken)
     logins = {name: _logins(cluster) for name, cluster in clusters.items()}
-    around = Surroundings(logins, [key for key in (MANAGER_APP, GROUP) if key not in present])
+    closed = [name for name, cluster in clusters.items() if _is_closed(cluster)]
+    around = Surroundings(logins, closed, [key for key in (MANAGER_APP, GROUP) if key not in present])
     return [
         *(text for name, args in named for text in args.warnings(join(POOLS, name), around)),
         *_overlapping_labels(named),
@@ -79,6 +80,13 @@ def _logins(cluster: Any) -> list[Any]:
     if isinstance(cluster, Mapping):
         return [each.get("name") for each in cluster.get("imagePullSecrets") or () if isinstance(each, Mapping)]
     return [each.name for each in getattr(cluster, "image_pull_secrets", ())]
+
+
+def _is_closed(cluster: Any) -> bool:
+    """Return True if runners on a cluster can connect to no private address."""
+    if isinstance(cluster, Mapping):
+        return cluster.get("networkPolicies", True) is True and not cluster.get("privateRanges")
+    return bool(getattr(cluster, "network_policies", False) and not cluster.private_ranges)
 
 
 def _unused_runner_settings(pools: Iterable[tuple[str, PoolArgs]], present: Collection[str]) -> list[str]:

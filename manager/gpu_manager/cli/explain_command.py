@@ -25,6 +25,8 @@ _URL = re.compile(
     re.ASCII | re.IGNORECASE,
 )
 
+_ADD_KUBERNETES = "for a job of a pool on Kubernetes add --kubernetes"
+
 
 @click.command("explain")
 @click.argument("job_url", metavar="JOB_URL")
@@ -74,7 +76,12 @@ def command(
         for row in () if as_json else rows:
             click.echo(_sentence(row))
         return
-    view = options.last_view(config_file, state)
+    try:
+        view = options.last_view(config_file, state)
+    except InputError as error:
+        details = dict(error.problems[0])
+        hint = "; ".join(filter(None, [_ADD_KUBERNETES, details.pop("hint", "")]))
+        raise InputError(details.pop("text"), **details, hint=hint) from None
     if view["jobs"] is None:
         raise InputError(unknown_jobs(view), hint="gpu-ci manager status")
     jobs = [
@@ -97,7 +104,7 @@ def command(
             "The job has ended, or its repository may not use the pools' runner groups, or no pool matches its labels."
         )
         click.echo(f"Labels of the pools: {labels}")
-        click.echo("For a job of a pool on Kubernetes add --kubernetes.")
+        click.echo(f"F{_ADD_KUBERNETES[1:]}.")
     for job in jobs:
         click.echo(sentence(job))
 

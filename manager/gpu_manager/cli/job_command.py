@@ -389,8 +389,8 @@ def configuration(stack: str) -> dict[str, Any]:
         up = f"{shown('pulumi-sandbox')} up --stack {stack}"
         if "does not have output property" in got:
             needed = "a pool on Compute Engine, and gpu-ci:site.github.managerApp"
-            hint = f"if the stack was destroyed, {up}; {_NO_KUBERNETES}"
-            raise InputError(f"the stack {stack} has no output `manager`", expected=needed, hint=hint)
+            hint = f"{_NO_KUBERNETES}; if the stack was destroyed, {up}"
+            raise InputError(f"the stack {stack} has no runner manager", expected=needed, hint=hint)
         raise InputError(f"the stack {stack} is not up in the sandbox", got=got, hint=up)
     return dict(json.loads(finished.stdout))
 

@@ -138,6 +138,8 @@ def run_pulumi(argv: list[str], command: arguments.CommandLine) -> int:
     code = passthrough.run(engine.executable, pulumi_arguments, environment)
     if not code and command.selects_new_stack and "--no-select" not in command.flags:
         select_as_in_copy(workspace, engine, command, environment)
+    if command.name == "destroy" and not code and command.changes_something:
+        say("`pulumi-sandbox stack rm` removes the stack and keeps its file, which `pulumi stack rm` would delete")
     if code and stack is not None:
         stacks.print_likely_cause(workspace, stack, say)
     if code and command.runs_program:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -82,12 +83,13 @@ def test_without_the_plan_of_the_organization_the_check_names_what_needs_one(
 @pytest.mark.parametrize(
     ("options", "extras", "apps"),
     [
-        (GOOGLE, "cli,gcp,sandbox", []),
-        (SETS["google"], "cli,gcp,github,manager,sandbox", ["app", "managerApp"]),
-        (SETS["aws"], "aws,cli,gcp,github,kubernetes,sandbox", ["app", "runnerApp"]),
-        (SETS["both"], "aws,cli,gcp,github,kubernetes,manager,sandbox", ["app", "runnerApp", "managerApp"]),
-        (SETS["gke"], "cli,gcp,github,kubernetes,sandbox", ["app", "runnerApp"]),
-        (SETS["both clusters"], "aws,cli,gcp,github,kubernetes,sandbox", ["app", "runnerApp"]),
+        (GOOGLE, "cli,gcp,preview,sandbox", []),
+        (SETS["google"], "cli,gcp,github,manager,preview,sandbox", ["app", "managerApp"]),
+        (SETS["aws"], "aws,cli,gcp,github,kubernetes,preview,sandbox", ["app", "runnerApp"]),
+        (AWS_ALONE, "aws,cli,github,kubernetes,preview,sandbox", ["app", "runnerApp"]),
+        (SETS["both"], "aws,cli,gcp,github,kubernetes,manager,preview,sandbox", ["app", "runnerApp", "managerApp"]),
+        (SETS["gke"], "cli,gcp,github,kubernetes,preview,sandbox", ["app", "runnerApp"]),
+        (SETS["both clusters"], "aws,cli,gcp,github,kubernetes,preview,sandbox", ["app", "runnerApp"]),
     ],
 )
 def test_the_clouds_decide_the_extras_and_the_apps(
@@ -112,14 +114,38 @@ def test_a_stack_on_aws_alone_has_its_keys_in_aws_secrets_manager(ask: Ask) -> N
 
 
 def test_the_pools_of_a_second_stack_have_other_labels(ask: Ask, tmp_path: Path) -> None:
-    for stack, options in (("dev", SETS["both"]), ("Prod_1", SETS["both"])):
+    other_subnets = tuple(word.replace("subnet-0a", "subnet-0b") for word in SETS["both"])
+    for stack, options in (("dev", SETS["both"]), ("Prod_1", other_subnets)):
         assert ask("init", "new", *options, "--stack", stack, "--write").code == 0
-    pools = yaml.safe_load((tmp_path / "new" / "Pulumi.Prod_1.yaml").read_text())["config"]["gpu-ci:pools"]
+    config = yaml.safe_load((tmp_path / "new" / "Pulumi.Prod_1.yaml").read_text())["config"]
+    pools = config["gpu-ci:pools"]
     assert pools["l4"]["runnerLabels"] == ["self-hosted", "gpu", "l4-prod-1"]
     assert pools["a10g"]["runner"]["scaleSetName"] == "a10g-prod-1"
+    assert "managed" not in config["gpu-ci:clusters"]["ci"], "a cluster of this name in another account"
     for name in ("dev", "Prod_1"):
         [answer] = ask("check", f"new/Pulumi.{name}.yaml", "--json").json
-        assert (answer["works"], [note for note in answer["notes"] if "also match" in note]) == (True, [])
+        assert (answer["works"], [note for note in answer["notes"] if "Pulumi." in note]) == (True, [])
+
+
+@pytest.mark.parametrize("options", [SETS["aws"], SETS["gke"]], ids=["eks", "gke"])
+def test_a_second_stack_on_a_cluster_leaves_what_the_first_one_creates(
+    ask: Ask, tmp_path: Path, options: tuple[str, ...]
+) -> None:
+    for stack in ("dev", "prod"):
+        assert ask("init", "new", *options, "--stack", stack, "--write").code == 0
+    file = tmp_path / "new" / "Pulumi.prod.yaml"
+    config = yaml.safe_load(file.read_text())["config"]
+    [cluster], [name] = config["gpu-ci:clusters"].values(), config["gpu-ci:pools"]
+    assert (cluster["managed"], cluster["namespace"], name[-5:]) == (False, "gpu-ci-prod", "-prod")
+    assert [each for each in ask("check", "new/Pulumi.prod.yaml", "--json").json[0]["notes"] if "Pulumi." in each] == []
+    # Without these keys, `gpu-ci check` of either stack says what is missing.
+    text = re.sub(r"managed: false|namespace: \S+", "", file.read_text()).replace(f"{name}:", f"{name[:-5]}:")
+    file.write_text(re.sub(r"( +)(location|region): (us\S+)", r"\1\2: \3\n\1kueue: {queues: {a: {gpus: 1}}}", text))
+    for stack in ("dev", "prod"):
+        notes = ask("check", f"new/Pulumi.{stack}.yaml", "--json").json[0]["notes"]
+        assert [note.partition(": ")[0].rpartition(".")[2] for note in notes if "Pulumi." in note] == [
+            name[:-5], "managed", "namespace", "kueue", name[:-5]
+        ]  # fmt: skip
 
 
 def test_pools_on_gke_are_on_the_named_cluster_in_zones_of_its_region(ask: Ask) -> None:
@@ -221,8 +247,8 @@ CHANGES = """\
 --- a/requirements.txt
 +++ b/requirements.txt
 @@ -1 +1 @@
--gpu-ci[cli,gcp,github,manager,sandbox] @ git+https://example.com/gpu-ci@0123
-+gpu-ci[aws,cli,gcp,github,kubernetes,manager,sandbox] @ git+https://example.com/gpu-ci@0123
+-gpu-ci[cli,gcp,github,manager,preview,sandbox] @ git+https://example.com/gpu-ci@0123
++gpu-ci[aws,cli,gcp,github,kubernetes,manager,preview,sandbox] @ git+https://example.com/gpu-ci@0123
 --- a/sandbox.yaml
 +++ b/sandbox.yaml
 @@ -26,2 +26,3 @@
@@ -460,6 +486,7 @@ MISTAKES: dict[tuple[str, ...], list[str]] = {
     (*GOOGLE, "--package", "git+https://github.com/OWNER/gpu-ci@COMMIT"): ["--package: has the placeholder OWNER"],
     (*AWS, "--subnet", "us-west-2a=subnet-0a1b2c3d4e5f60003"): ["--subnet: has zones of several regions"],
     (*AWS, "--subnet", "us-east-1a=subnet-0a1b2c3d4e5f60003"): ["--subnet: has the zone us-east-1a 2 times"],
+    replaced("a10g=g5.2xlarge:spot", "a10g=g5.2xlarge:foo", AWS_ALONE): ["--pool: unknown market 'foo'"],
     replaced(SUBNET, "us-east-1a"): ["--subnet: has a form that is not accepted"],
     replaced("gpu", "ci", SETS["both clusters"]): [
         "--gke-cluster: has the name of the EKS cluster, and the clusters of a stack file have different names"
@@ -548,7 +575,7 @@ def test_missing_packages_are_one_problem_with_one_command(tmp_path: Path) -> No
     answer = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False, cwd=tmp_path)
     problem, hint, end = answer.stderr.splitlines()
     assert (answer.returncode, problem) == (2, "gpu-ci init: needs pulumi_github and pulumi_kubernetes")
-    assert hint.startswith("  hint: run pip install 'gpu-ci[aws,cli,gcp,github,kubernetes,sandbox]")
+    assert hint.startswith("  hint: run pip install 'gpu-ci[aws,cli,github,kubernetes,preview,sandbox]")
     assert (end, written(tmp_path)) == ("nothing was written", [])
 
 

@@ -238,6 +238,7 @@ def test_the_cost_of_a_small_stack_is_this_table(ask: Ask, stack: Stack) -> None
     assert rows[1][-1] == "2026-10-04 (gcc)"
     assert rows[4][1] == "0.00"
     assert all(cell.startswith(">= ") for cell in rows[4][2:])
+    assert "`gpu-ci catalog show MACHINE` explains" in answer.out.splitlines()[-2]
     assert "unknown for h" in answer.out.splitlines()[-1]
 
 

@@ -83,9 +83,15 @@ def test_a_pull_secret_that_the_stack_does_not_make_is_worth_a_word() -> None:
     "mode", [{"kind": "kubernetes-novolume"}, {"kind": "kubernetes", "storageClass": "gp3", "workGib": 10}]
 )
 def test_runners_that_create_pods_are_said_to_give_jobs_the_apps_key(mode: dict[str, Any]) -> None:
-    runner = {"image": IMAGE, "containerMode": mode}
-    [warning] = stack_warnings.warnings(load(stack({"runner": runner, "smoke": {"image": IMAGE}})), DAY)
-    assert warning.startswith("gpu-ci:pools.a10g.runner.containerMode: a job that gets the token of its runner")
+    values = stack({"runner": {"image": IMAGE, "containerMode": mode}, "smoke": {"image": IMAGE}})
+    path = "gpu-ci:pools.a10g.runner.containerMode"
+    [warning, closed] = stack_warnings.warnings(load(values), DAY)
+    assert warning.startswith(f"{path}: a job that gets the token of its runner")
+    assert closed.startswith(f"{path}: network policies block private addresses, so jobs fail")
+    for key, value in (("privateRanges", ["172.20.0.1/32"]), ("networkPolicies", False)):
+        others = copy.deepcopy(values)
+        others["gpu-ci:clusters"]["ci"][key] = value
+        assert stack_warnings.warnings(load(others), DAY) == [warning]
 
 
 def test_a_cluster_without_a_pool_is_worth_a_word() -> None:

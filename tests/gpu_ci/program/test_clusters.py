@@ -67,15 +67,19 @@ def test_a_secret_of_aws_that_cannot_be_read_is_a_problem_at_its_place() -> None
 
 
 @pytest.mark.parametrize(
-    "changes",
+    ("changes", "text"),
     [
-        {"gpu-ci:site": {"github": {"owner": "acme", "runnerApp": {**APP, "privateKey": "projects/p/secrets/k"}}}},
-        {"gpu-ci:pools": {"a10g": A10G, "builds": {"kind": "cloud-build", "region": "us-central1"}}},
+        (
+            {"gpu-ci:site": {"github": {"owner": "acme", "runnerApp": {**APP, "privateKey": "projects/p/secrets/k"}}}},
+            "is missing, and secrets in Secret Manager need it: gpu-ci:site.github.runnerApp.privateKey",
+        ),
+        ({"gpu-ci:pools": {"a10g": A10G, "builds": {"kind": "cloud-build", "region": "us-central1"}}}, "is missing"),
     ],
 )
-def test_a_google_project_is_missing_if_something_is_on_google(changes: dict[str, Any]) -> None:
+def test_a_google_project_is_missing_if_something_is_on_google(changes: dict[str, Any], text: str) -> None:
     assert load(on_aws_alone()).project == ""
-    assert [problem.path for problem in refused(on_aws_alone() | changes).problems] == ["gcp:project"]
+    found = refused(on_aws_alone() | changes).problems
+    assert [(problem.path, problem.text) for problem in found] == [("gcp:project", text)]
 
 
 @cache

@@ -11,6 +11,7 @@ import click
 from gpu_catalog import Demand, solver, staleness
 from gpu_catalog.errors import UnknownName
 
+from gpu_ci import naming
 from gpu_ci.cli import clock
 from gpu_ci.cli.output import first_and_count, print_table
 from gpu_ci.cli.stack_files import StackFile, for_each_file, report_of, siblings
@@ -91,19 +92,40 @@ def warnings(file: StackFile, wrong: Collection[Problem] = ()) -> list[str]:
         *(text for name, args in file.pools for text in args.prerequisites(f"{POOLS}.{name}")),
         *stack_warnings(file.pools, clusters, used_clusters, given),
         *plans.notes(file.value(plans.KEY), file.at(plans.PLAN)),
-        *_other_stacks(file),
+        *(text for other in siblings(file.path) for text in [*_same_labels(file, other), *_same_clusters(file, other)]),
     ]
 
 
-def _other_stacks(file: StackFile) -> Iterator[str]:
+def _same_labels(file: StackFile, other: StackFile) -> Iterator[str]:
     """Yield a note on each pool whose jobs also match a pool of another stack, for the same repositories."""
-    for other in siblings(file.path) if _repositories(file) else ():
-        shared = ", ".join(sorted(_repositories(file) & _repositories(other)))
-        for name, other_name, labels in overlapping(file.pools, other.pools) if shared else ():
-            yield (
-                f"{POOLS}.{name}: jobs of {shared} for {labels} also match the runners of the pool {other_name} of "
-                f"{other.name}, and GitHub may run them there; hint: give {name} a label that {other_name} lacks"
-            )
+    shared = ", ".join(sorted(_repositories(file) & _repositories(other)))
+    for name, other_name, labels in overlapping(file.pools, other.pools) if shared else ():
+        yield (
+            f"{POOLS}.{name}: jobs of {shared} for {labels} also match the runners of the pool {other_name} of "
+            f"{other.name}, and GitHub may run them there; hint: give {name} a label that {other_name} lacks"
+        )
+
+
+def _same_clusters(file: StackFile, other: StackFile) -> Iterator[str]:
+    """Yield a note on each setting that does not work with another stack on the same cluster."""
+    for name in file.clusters_shared_with(other):
+        own_pools, other_pools = file.pools_on(name), other.pools_on(name)
+        if not own_pools or not other_pools:
+            continue  # a stack without a pool creates nothing on the cluster
+        path, page = f"{CLUSTERS}.{name}", "(docs/guides/eks.md#two-stacks-on-one-cluster)"
+        own, others = file.value(CLUSTERS)[name], other.value(CLUSTERS)[name]
+        if own.get("managed", True) and others.get("managed", True):
+            text = f"{other.name} creates the controller and the other shared resources of this cluster too, and the"
+            yield f"{path}.managed: {text} second `up` fails; hint: managed: false in all stacks except one {page}"
+        if own.get("namespace", "gpu-ci") == others.get("namespace", "gpu-ci"):
+            text = f"{other.name} creates this namespace on the cluster too, and the second `up` fails"
+            yield f"{path}.namespace: {text}; hint: such as namespace: {naming.fit(f'gpu-ci-{file.stack}', 63)} {page}"
+        for key in ("controller", "kueue"):
+            if own.get(key) != others.get(key):
+                yield f"{path}.{key}: differs from {other.name}; hint: the same settings in all stacks {page}"
+        for pool in sorted(own_pools.keys() & other_pools.keys()):
+            text = f"{other.name} has a pool of this name on the same cluster, so runners of one can start on nodes of"
+            yield f"{POOLS}.{pool}: {text} the other; hint: another name in one of the two {page}"
 
 
 def _repositories(file: StackFile) -> set[str]:

@@ -54,7 +54,7 @@ def command(
 
     The command asks Google, AWS, the cluster and GitHub what the file needs, with the credentials of this computer. It
     prints `pass`, `fail` or `unknown` for each step, and the commands that fix a failure. It reads the private key of
-    each GitHub App from Secret Manager, and keeps it in memory.
+    each GitHub App from Secret Manager or AWS Secrets Manager, and keeps it in memory.
 
     For manager.json, the configuration of a runner manager, the command checks that this manager can work: with
     --app-key and the Google credentials of this computer, which should be those of the manager.

@@ -12,7 +12,7 @@ from typing import Any, cast
 
 import click
 import gpu_catalog
-from gpu_catalog import Machine
+from gpu_catalog import MARKETS, Machine
 
 from gpu_ci.cli import new_files
 from gpu_ci.cli.check import stacks
@@ -29,6 +29,7 @@ from gpu_ci.cli.stack_files import StackFile, parse, siblings
 from gpu_ci.errors import Problem, in_yaml
 from gpu_ci.gcp.machine.args import GuestAccelerator
 from gpu_ci.kinds import ComponentInfo, catalog, kind_for
+from gpu_ci.stack.clusters import CLUSTERS
 from gpu_ci.stack.pools import POOLS
 from gpu_ci.stack.site import SITE
 
@@ -76,7 +77,8 @@ _ZONE = re.compile(r"(?P<region>[a-z]+-[a-z]+[0-9]+)-[a-z]")
 @click.command("init")
 @click.argument("folder", type=click.Path(file_okay=False, path_type=Path), default=".")
 @click.option("--stack", default="dev", show_default=True, help="The stack's name, as in Pulumi.<stack>.yaml.")
-@click.option("--pool", "pools", multiple=True, metavar="NAME=MACHINE[:MARKET]", help="A pool. Repeat for more pools.")
+@click.option("--pool", "pools", multiple=True, metavar="NAME=MACHINE[:MARKET]",
+              help=f"A pool. Repeat for more pools. MARKET is one of {', '.join(MARKETS)}.")  # fmt: skip
 @click.option("--project", default="", help="The id of the Google Cloud project.")
 @click.option(
     "--aws-account",
@@ -89,7 +91,8 @@ _ZONE = re.compile(r"(?P<region>[a-z]+-[a-z]+[0-9]+)-[a-z]")
               help="The organization's GitHub plan: free, team or enterprise.")  # fmt: skip
 @click.option("--repository", "repositories", multiple=True, help="A repository that can use the pools. Repeatable.")
 @click.option("--cluster", default="", help="The name of an existing EKS cluster.")
-@click.option("--subnet", "subnets", multiple=True, metavar="ZONE=ID", help="A private subnet of the EKS cluster.")
+@click.option("--subnet", "subnets", multiple=True, metavar="ZONE=ID",
+              help="A private subnet of the EKS cluster. Repeat for more zones.")  # fmt: skip
 @click.option("--gke-cluster", default="", help="The name of an existing GKE cluster for the Google machine types.")
 @click.option("--location", default="", help="The region of the GKE cluster, or its zone if it is zonal.")
 @click.option("--runner-image", default="", help="The image in which jobs on clusters run, with its digest.")
@@ -214,7 +217,7 @@ def repository(folder: Path, given: Mapping[str, Any]) -> Repository:
     wrong = stacks.problems(parse(folder / chosen.stack_file, text))
     # Other problems may follow from a missing package: without it, the fields of a pool are not known.
     if missing := sorted({each.text.removeprefix("needs ") for each in wrong if each.rule == "package-missing"}):
-        install = f"pip install '{requirement(chosen.pools, chosen.organization)}'"
+        install = f"pip install '{requirement(chosen.pools, chosen.organization, chosen.aws_account)}'"
         hint = f"run {install}, and then this command again"
         raise mistakes({"gpu-ci init": [Problem("", f"needs {' and '.join(missing)}", hint=hint)]})
     if wrong:
@@ -224,15 +227,19 @@ def repository(folder: Path, given: Mapping[str, Any]) -> Repository:
 
 def _read(folder: Path, given: Mapping[str, Any], wrong: list[Problem]) -> Repository:
     """Return the repository. Append the mistakes that can be found without the stack file."""
-    others = _other_stacks(folder, given)
-    pools = _pools(given, {name for file in others for name in file.value(POOLS) or ()}, wrong)
+    files = siblings(folder / f"Pulumi.{given['stack']}.yaml")
+    owner = f"{SITE}.github.owner"
+    others = [file for file in files if given["organization"] and file.at(owner) == given["organization"]]
     subnets = _subnets(given["subnets"], wrong)
+    shared = _shared_clusters(given, subnets, files)
+    pools = _pools(given, {name for file in others for name in file.value(POOLS) or ()}, shared, wrong)
     required = {name for pool in pools for name in pool.info.init_options}
     required |= {*_OF_ORGANIZATION} if given["organization"] else set()
     on_aws_alone = {pool.machine.cloud for pool in pools} == {"aws"}
     # Of the options that name where the keys are, a stack on AWS alone needs one, and others need --project.
     unneeded = "project" if on_aws_alone and not given["project"] else "aws_account"
-    for name, option in OPTIONS.items():
+    pools_known = not any(each.path == "--pool" for each in wrong)
+    for name, option in OPTIONS.items() if pools_known else ():
         is_required = name != unneeded and name in required
         if is_required and not given[name]:
             wrong.append(Problem(option.flag, "is missing", hint=f"such as {option.flag} {option.example}"))
@@ -241,7 +248,7 @@ def _read(folder: Path, given: Mapping[str, Any], wrong: list[Problem]) -> Repos
             text = f"is for pools of kind {kinds}, and there are none"
             hint = "leave the option out, or give --pool, --gke-cluster or --organization"
             wrong.append(Problem(option.flag, text, hint=hint))
-    if given["aws_account"] and (given["project"] or not on_aws_alone):
+    if pools_known and given["aws_account"] and (given["project"] or not on_aws_alone):
         text = "is for stacks with pools on AWS alone, and replaces --project"
         wrong.append(Problem("--aws-account", text, given["aws_account"], hint="leave one of the two options out"))
     for flag, value in (("--stack", given["stack"]), ("FOLDER", folder.resolve().name)):
@@ -262,11 +269,13 @@ def _read(folder: Path, given: Mapping[str, Any], wrong: list[Problem]) -> Repos
     if len({*clusters.values()}) < len(clusters):
         text = "has the name of the EKS cluster, and the clusters of a stack file have different names"
         wrong.append(Problem("--gke-cluster", text, given["gke_cluster"], hint="create a stack for each cluster"))
+    address = given["package"] or _address_in(folder)
     return Repository(
         name=folder.resolve().name,
         pools=pools,
-        requirement=requirement(pools, given["organization"], given["package"] or _address_in(folder)),
+        requirement=requirement(pools, given["organization"], given["aws_account"], address),
         clusters=clusters,
+        shared=[*shared],
         subnets=subnets,
         aws_region=aws_regions[0] if aws_regions else "",
         registered=_registered_apps(file for file in others if file.project == given["project"]),
@@ -282,13 +291,19 @@ def _address_in(folder: Path) -> str:
         return ""  # `new_files.states` reports a file that cannot be read
 
 
-def _other_stacks(folder: Path, given: Mapping[str, Any]) -> list[StackFile]:
-    """Return the stack files of the folder for the same organization.
-
-    A stack file that cannot be read is left out: `gpu-ci check` reports its mistakes.
-    """
-    files = [file for file in siblings(folder / f"Pulumi.{given['stack']}.yaml") if given["organization"]]
-    return [file for file in files if file.at(f"{SITE}.github.owner") == given["organization"]]
+def _shared_clusters(
+    given: Mapping[str, Any], subnets: Mapping[str, str], others: Sequence[StackFile]
+) -> dict[str, set[str]]:
+    """Return the names of the pools that other stacks have on the clusters of this one, by the cluster."""
+    gke = {given["gke_cluster"]: {"kind": "gke", "location": given["location"]}}
+    clusters = {given["cluster"]: {"subnets": subnets}, **gke}
+    own = StackFile(Path(), {"gcp:project": given["project"], CLUSTERS: clusters})
+    found: dict[str, set[str]] = {}
+    for other in others:
+        for name in own.clusters_shared_with(other):
+            if pools := {spec.name for spec in other.checked[0] if spec.cluster == name}:
+                found.setdefault(name, set()).update(pools)
+    return found
 
 
 def _registered_apps(files: Iterable[StackFile]) -> dict[str, Mapping[str, Any]]:
@@ -307,8 +322,13 @@ def _registered_apps(files: Iterable[StackFile]) -> dict[str, Mapping[str, Any]]
     return found
 
 
-def _pools(given: Mapping[str, Any], taken: Collection[str], wrong: list[Problem]) -> list[Pool]:
-    """Return the pools of --pool. Append mistakes to `wrong`. `taken` are the pools of the other stacks."""
+def _pools(
+    given: Mapping[str, Any], taken: Collection[str], shared: Mapping[str, Collection[str]], wrong: list[Problem]
+) -> list[Pool]:
+    """Return the pools of --pool. Append mistakes to `wrong`.
+
+    `taken` are the pools of the organization's other stacks, and `shared` those on the clusters of this stack.
+    """
     found = [_pool_fields(text, wrong) for text in given["pools"] or (DEFAULT_POOL,)]
     fields = {each[0]: each for each in reversed(found) if each}
     wrong += _duplicates("--pool", "name", [each[0] for each in found if each])
@@ -317,7 +337,10 @@ def _pools(given: Mapping[str, Any], taken: Collection[str], wrong: list[Problem
         info = kind_for(machine.cloud, [kind for kind, option in _CLUSTERS.items() if given[option]])
         zones = _zones(machine, info, given, wrong) if machine.cloud == "gcp" else ()
         cluster = given[_CLUSTERS[info.on_cluster]] if info.on_cluster else ""
-        label = f"{name}-{re.sub('[^a-z0-9-]', '-', given['stack'].lower())}" if name in taken else ""
+        other_name = f"{name}-{re.sub('[^a-z0-9-]', '-', given['stack'].lower())}"
+        label = other_name if name in taken else ""
+        if name in shared.get(cluster, ()):  # the labels of the nodes have the pool's name
+            name, label = other_name, ""
         pools.append(Pool(name, machine, market, info, zones, cluster, _runner_size(info, machine), label))
     return pools
 

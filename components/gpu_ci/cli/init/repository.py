@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import importlib.metadata
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from importlib.resources import files
@@ -12,7 +12,7 @@ from typing import Any
 
 from gpu_catalog import Machine
 
-from gpu_ci import extras
+from gpu_ci import extras, naming
 from gpu_ci.cli import new_files
 from gpu_ci.cli.github_app.apps import DUTIES
 from gpu_ci.github_trust import variables
@@ -122,6 +122,8 @@ class Repository:
     repositories: Sequence[str] = ()
     clusters: Mapping[str, str] = field(default_factory=dict)
     """The names of the existing clusters, by their kind."""
+    shared: Collection[str] = ()
+    """The names of the clusters on which another stack of the folder has pools."""
     location: str = ""
     """The location of the GKE cluster."""
     subnets: Mapping[str, str] = field(default_factory=dict)
@@ -171,6 +173,11 @@ class Repository:
         """The stack's name as part of the id of a job of GitHub Actions."""
         return re.sub("[^A-Za-z0-9_-]", "-", self.stack)
 
+    @property
+    def namespace(self) -> str:
+        """The namespace of the runners on a shared cluster."""
+        return naming.fit(f"gpu-ci-{self.stack}", 63)
+
     @cached_property
     def actions(self) -> dict[str, str]:
         """The repository and the commit of the actions of gpu-ci. Empty if its address is not a commit at GitHub."""
@@ -186,7 +193,7 @@ class Repository:
 
     def files(self) -> dict[str, str]:
         """Return the text of each file of the repository."""
-        derived = ("machines", "nodes", "apps", "new_apps", "fields_of", "slug", "actions", "variables")
+        derived = ("machines", "nodes", "apps", "new_apps", "fields_of", "slug", "namespace", "actions", "variables")
         values = {name: getattr(self, name) for name in (*self.__dataclass_fields__, *derived)}
         blocks: dict[str, Any] = {"trim_blocks": True, "lstrip_blocks": True}
         found = new_files.render(TEMPLATES / "files", values, ".j2", **blocks)
@@ -196,18 +203,19 @@ class Repository:
         return found
 
 
-def requirement(pools: Sequence[Pool], organization: str, source: str = "") -> str:
+def requirement(pools: Sequence[Pool], organization: str, aws_account: str, source: str = "") -> str:
     """Return the line of requirements.txt for this package, with the extras that the pools need.
 
     Args:
         pools: The pools of the stack.
         organization: The GitHub organization, or an empty text.
+        aws_account: The account that keeps the keys of the Apps, or an empty text if Google Cloud keeps them.
         source: Where pip finds the package, such as git+https://…; by default the source of the running gpu-ci.
     """
-    needed = {"cli", "sandbox", *(extra for pool in pools for extra in pool.info.extras)}
+    needed = {"cli", "preview", "sandbox", *(extra for pool in pools for extra in pool.info.extras)}
     if organization:
-        # `gpu-ci doctor` and `github-app` use Google's libraries to sign as an App. The manager starts machines there.
-        needed |= {"gcp", "github"} | ({"manager"} if any(not pool.on_cluster for pool in pools) else set())
+        needed |= {"github"} | (set() if aws_account else {"gcp"})
+        needed |= {"manager"} if any(not pool.on_cluster for pool in pools) else set()
     source = source or extras.source()
     name = f"gpu-ci[{','.join(sorted(needed))}]"
     return f"{name} @ {source}" if source else f"{name}=={importlib.metadata.version('gpu-ci')}"

@@ -178,6 +178,7 @@ class RunnerPoolArgs(PoolArgs):
     def warnings(self, path: str, around: Surroundings) -> Iterator[str]:
         yield from super().warnings(path, around)
         yield from rules.idle_gpus(path, self.node, self.runner)
+        cluster = str(self.cluster_name)
         # GitHub's container hooks also require the rights to read Secrets, and refuse each job without them
         # (actions/runner-container-hooks: packages/k8s/src/k8s/index.ts, requiredPermissions).
         if self.runner.jobs_in_pods:
@@ -187,9 +188,14 @@ class RunnerPoolArgs(PoolArgs):
                 "containerMode: {kind: none}, or trust every workflow that the runner group lets in "
                 "(docs/guides/kubernetes.md#jobs-in-pods-of-their-own)"
             )
+            if cluster in around.closed_clusters:
+                yield (
+                    f"{path}.runner.containerMode: network policies block private addresses, so jobs fail unless the "
+                    "API server has a public one; hint: list its addresses under "
+                    f"{join('gpu-ci:clusters', cluster)}.privateRanges (docs/guides/kubernetes.md#where-jobs-run)"
+                )
         # The stack creates the namespace. At the first `up`, another tool cannot create the Secrets before the check
         # pulls its image.
-        cluster = str(self.cluster_name)
         for secret in self.runner.image_pull_secrets:
             if secret not in around.logins.get(cluster, ()):
                 yield (

@@ -75,7 +75,17 @@ def _installation(value: str) -> str:
     return value
 
 
+# The value of each secret in the sandbox that sandbox.yaml does not give (sandbox/pulumi_sandbox/fixtures).
+_PLACEHOLDER = re.compile(r"sandbox-placeholder-of-([\w:/.-]+)")
+
+
 def _key(value: str) -> str:
+    if placeholder := _PLACEHOLDER.fullmatch(value):
+        raise invalid(
+            f"is the sandbox's placeholder for the secret {placeholder[1]}, not a private key",
+            "sandbox-placeholder",
+            safe_hint="add the key to sandbox.yaml (docs/reference/sandbox-yaml.md#lookups)",
+        )
     if not _no_token(value).startswith("-----BEGIN ") or "PRIVATE KEY-----" not in value.splitlines()[0]:
         raise invalid(
             "is not a private key",
