@@ -62,7 +62,7 @@ def bench_import(rounds: int) -> None:
 # The checks that a preview does in addition to the resources: arguments, cost and quotas.
 CHECKS = """
 import json, sys, time
-from gpu_ci import catalog
+import gpu_catalog as catalog
 from gpu_ci.gcp.runner_pool import RunnerPoolArgs
 began = time.perf_counter()
 catalog.machine("g2-standard-8")

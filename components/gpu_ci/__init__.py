@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING, Any
 
-from .kinds import args_for, component_for, kind_names, kinds
+from .kinds import component_for, kind_names, kinds
 
 if TYPE_CHECKING:
     from .args import Args, In, Input
@@ -19,7 +19,6 @@ __all__ = [
     "In",
     "Input",
     "Problem",
-    "args_for",
     "component_for",
     "kind_names",
     "kinds",

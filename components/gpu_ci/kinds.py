@@ -19,7 +19,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from .args import Args
     from .component import Component
     from .kubernetes.cluster import Cluster
 
@@ -86,11 +85,6 @@ def image_kind_names() -> tuple[str, ...]:
 def image_component_for(kind: str) -> type[Component]:
     """Return the component of a kind of image pipeline. Raise KeyError for an unknown kind."""
     return {each.image_kind: each for each in catalog() if each.image_kind}[kind].load()
-
-
-def args_for(kind: str) -> type[Args]:
-    """Return the arguments of a kind. Raise KeyError for an unknown kind."""
-    return component_for(kind).ARGS
 
 
 def cluster_kind_names() -> tuple[str, ...]:

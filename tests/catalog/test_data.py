@@ -9,7 +9,6 @@ import sys
 from pathlib import Path
 
 import gpu_catalog
-import pytest
 from gpu_catalog import data_files
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -68,7 +67,7 @@ def test_there_is_no_second_table_of_machines() -> None:
 def test_importing_loads_no_catalog_and_importing_the_catalog_reads_no_data() -> None:
     code = """
 import sys
-import gpu_ci, gpu_ci.catalog, gpu_ci.naming
+import gpu_ci, gpu_ci.naming
 gpu_ci.kind_names()
 print("gpu_catalog" in sys.modules)
 import gpu_catalog, gpu_catalog.data_files
@@ -76,15 +75,6 @@ print(gpu_catalog.data_files.document.cache_info().currsize)
 """
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.split() == ["False", "0"]
-
-
-def test_gpu_ci_gives_the_same_names() -> None:
-    from gpu_ci import catalog
-
-    assert catalog.machine("g2-standard-8") is gpu_catalog.machine("g2-standard-8")
-    assert set(dir(catalog)) == set(gpu_catalog.__all__)
-    with pytest.raises(AttributeError, match="has no attribute 'nothing'"):
-        _ = catalog.nothing
 
 
 def test_the_names_it_offers_are_there() -> None:

@@ -39,7 +39,7 @@ def test_no_cloud_is_loaded_before_a_component_is_built() -> None:
         "googleapiclient.discovery",
     )
     statements = (
-        "import gpu_ci; gpu_ci.args_for('gce-runners'); gpu_ci.kinds()",
+        "import gpu_ci; gpu_ci.component_for('gce-runners'); gpu_ci.kinds()",
         "import gpu_ci.plugin",
         "import gpu_ci.schema; gpu_ci.schema.schema()",
     )

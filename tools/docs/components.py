@@ -7,10 +7,11 @@ from collections.abc import Iterator
 from functools import cache
 from typing import Any, NamedTuple
 
+import gpu_catalog as catalog
 import yaml
-from gpu_ci import catalog, versions
+from gpu_catalog import Machine
 from gpu_ci import schema as package_schema
-from gpu_ci.catalog import Machine
+from gpu_ci import versions
 from gpu_ci.errors import in_yaml
 from gpu_ci.gcp.machine import software
 from gpu_ci.kinds import ComponentInfo

@@ -7,8 +7,8 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import pulumi
+from gpu_catalog import cost
 
-from gpu_ci.catalog import cost
 from gpu_ci.component import Component
 from gpu_ci.pool_args import EntryArgs, PoolArgs
 from gpu_ci.stack.quotas import cost_of

@@ -6,14 +6,14 @@ import os
 from collections.abc import Iterable
 from datetime import date
 
-from gpu_ci.catalog import staleness
+from gpu_catalog import staleness
+
 from gpu_ci.github import plans
 from gpu_ci.pool_args import PoolArgs
-from gpu_ci.stack import prerequisites
 from gpu_ci.stack.images import IMAGES
 from gpu_ci.stack.pools import POOLS, images
 from gpu_ci.stack.provider_secrets import keys_gates_ignore
-from gpu_ci.stack.warnings import GROUP, MANAGER_APP, RUNNER_APP, stack_warnings
+from gpu_ci.stack.warnings import GROUP, MANAGER_APP, RUNNER_APP, other_projects, stack_warnings
 from gpu_ci.validation_errors import join
 
 from .settings import Settings
@@ -27,7 +27,7 @@ def warnings(settings: Settings, today: date) -> list[str]:
         *_old_runners(pools, today),
         *(keys_gates_ignore(settings.keys, os.environ) if any(pool.args.HAS_GATE for pool in settings.pools) else []),
         *settings.quotas.warnings,
-        *prerequisites.other_projects(pools, settings.project),
+        *other_projects(pools, settings.project),
         *stack_warnings(
             pools,
             settings.clusters,

@@ -29,8 +29,7 @@ from pulumi_sandbox.providers.gcp.compute.vm_store import INSTANCE, SERIAL
 from pulumi_sandbox.providers.github.actions.state import COMPLETED, JOB, Actions
 from pulumi_sandbox.providers.github.repositories import Repositories
 from pulumi_sandbox.providers.rsa_key import private_key
-from pulumi_sandbox.serve_lock import serving_process
-from pulumi_sandbox.workspace import ENDPOINT, NoProjectError, Workspace
+from pulumi_sandbox.workspace import ENDPOINT, NoProjectError, Workspace, serving_process
 from pulumi_sandbox.world.store import World
 
 BIN = Path(sys.executable).parent

@@ -24,8 +24,7 @@ from pulumi_sandbox.providers.gcp.types import TEMPLATES
 from pulumi_sandbox.providers.machines.local_services import LocalServices
 from pulumi_sandbox.providers.machines.metadata import TOKEN
 from pulumi_sandbox.providers.resource import Context, Refused
-from pulumi_sandbox.serve_lock import LOCK
-from pulumi_sandbox.workspace import ENDPOINT, TOKEN_VARIABLE, Workspace, free_port, is_hidden
+from pulumi_sandbox.workspace import ENDPOINT, SERVE_LOCK, TOKEN_VARIABLE, Workspace, free_port, is_hidden
 from pulumi_sandbox.world.store import World
 
 ENVIRONMENT_FILE = "serve.env"
@@ -81,7 +80,7 @@ def serve(port: int | None, executes: bool, command: tuple[str, ...]) -> int:
 def serve_lock_held(workspace: Workspace) -> Iterator[None]:
     """Hold the lock of this sandbox. The kernel releases it when the process ends, also by SIGKILL (flock(2))."""
     workspace.prepare()
-    with (workspace.root / LOCK).open("a+") as file:
+    with (workspace.root / SERVE_LOCK).open("a+") as file:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:

@@ -17,12 +17,12 @@ from gpu_ci.cli.output import first_and_count, print_table
 from gpu_ci.cli.stack_files import StackFile, for_each_file, report_of, siblings
 from gpu_ci.errors import Problem
 from gpu_ci.github import plans
-from gpu_ci.stack import checks, prerequisites, provider_secrets, quotas
+from gpu_ci.stack import checks, provider_secrets, quotas
 from gpu_ci.stack.clusters import CLUSTERS
 from gpu_ci.stack.images import IMAGES
 from gpu_ci.stack.pools import POOLS, images
 from gpu_ci.stack.site import GITHUB, SITE
-from gpu_ci.stack.warnings import GROUP, MANAGER_APP, RUNNER_APP, overlapping, stack_warnings
+from gpu_ci.stack.warnings import GROUP, MANAGER_APP, RUNNER_APP, other_projects, overlapping, stack_warnings
 
 
 def run(names: tuple[str, ...], as_json: bool) -> None:
@@ -84,7 +84,7 @@ def warnings(file: StackFile, wrong: Collection[Problem] = ()) -> list[str]:
     reported = {problem.path for problem in wrong}
     keys = (MANAGER_APP, RUNNER_APP, GROUP)
     given = [key for key in keys if key in reported or file.at(key) is not None]
-    others = prerequisites.other_projects(file.pools, file.project, ("image", "reservation")) if file.project else []
+    others = other_projects(file.pools, file.project, ("image", "reservation")) if file.project else []
     return [
         *map(str, _old_software(file)),
         *file.quotas[0].warnings,

@@ -50,8 +50,7 @@ from pulumi_sandbox.providers.sandbox_file import SettingsError
 from pulumi_sandbox.providers.sdk.reader import snake
 from pulumi_sandbox.providers.sdk.replace import LOCATION_INPUTS
 from pulumi_sandbox.providers.values import UNKNOWN
-from pulumi_sandbox.serve_lock import serving_process
-from pulumi_sandbox.workspace import Workspace
+from pulumi_sandbox.workspace import Workspace, serving_process
 from pulumi_sandbox.world.store import Fault, Record
 
 # pulumi-gcp's autonaming, with the maximum lengths of names, account ids and secret ids (discovery documents).

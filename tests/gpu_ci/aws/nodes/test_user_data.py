@@ -8,9 +8,9 @@ import subprocess
 import tomllib
 from pathlib import Path
 
+import gpu_catalog as catalog
 import pytest
 import yaml
-from gpu_ci import catalog
 
 from tests.gpu_ci.aws.node_groups import BLOCK, EFA, OWN_IMAGE, group, nodes, problems, template
 
