@@ -284,3 +284,14 @@ def _answer(source: str, path: str, entry: Any) -> Answer:
 def _malformed(source: str, path: str, got: Any, expected: str) -> LookupRefusedError:
     shown = json.dumps(got, default=str)
     return LookupRefusedError(f"{source}: {path}: wrong form\n  got: {shown[:80]}\n  expected: {expected}")
+
+
+# Go's encoding/json always escapes these characters. JSON has them only in strings.
+_ESCAPED = {"<": "\\u003c", ">": "\\u003e", "&": "\\u0026", "\u2028": "\\u2028", "\u2029": "\\u2029"}
+
+
+def go_json(value: Any, *, indented: bool = False) -> str:
+    """Return JSON in the format of Go's json.Marshal, or of json.MarshalIndent with two spaces."""
+    separators = (",", ": ") if indented else (",", ":")
+    text = json.dumps(value, ensure_ascii=False, indent=2 if indented else None, separators=separators)
+    return "".join(_ESCAPED.get(one, one) for one in text)

@@ -7,8 +7,7 @@ import zlib
 from collections.abc import Mapping
 from typing import Any
 
-from pulumi_sandbox.providers.go_json import go_json
-from pulumi_sandbox.providers.invokes import LookupRefusedError
+from pulumi_sandbox.providers.invokes import LookupRefusedError, go_json
 from pulumi_sandbox.providers.resource import PureFunction
 
 
