@@ -62,9 +62,10 @@ def _state(through: aws.Provider) -> _State:
         enable_key_rotation=True,
         opts=pulumi.ResourceOptions(provider=through, retain_on_delete=True),
     )
-    aws.kms.Alias("secrets", name=SECRETS_ALIAS, target_key_id=key.key_id, opts=opts)
-    # Pulumi must not delete a bucket that has states.
-    bucket = aws.s3.Bucket("state", bucket=account.apply(state_bucket), force_destroy=False, opts=opts)
+    alias = aws.kms.Alias("secrets", name=SECRETS_ALIAS, target_key_id=key.key_id, opts=opts)
+    # Pulumi must not delete a bucket that has states. If the deletion fails, the key and its alias stay in the state.
+    after = pulumi.ResourceOptions(provider=through, depends_on=[key, alias])
+    bucket = aws.s3.Bucket("state", bucket=account.apply(state_bucket), force_destroy=False, opts=after)
     versioning = aws.s3.BucketVersioning(
         "state", bucket=bucket.id, versioning_configuration={"status": "Enabled"}, opts=opts
     )

@@ -48,7 +48,8 @@ def test_it_passes_the_contract_tests_of_components() -> None:
     # Its URNs are in no golden file, because these are files of gpu-ci.
     tests = ("tests/gpu_ci/test_contracts.py", "tests/gpu_ci/test_kinds.py")
     chosen = "(ToyPool or every_kind) and not urns"
-    assert " passed" in _run("-m", "pytest", "-q", "-p", "no:cacheprovider", "-n", "0", *tests, "-k", chosen)
+    ran = _run("-m", "pytest", "-v", "-p", "no:cacheprovider", "-n", "0", *tests, "-k", chosen)
+    assert "test_it_registers_exactly_the_outputs_it_annotates_and_has_them[gpu-ci:gcp:ToyPool] PASSED" in ran
 
 
 def test_commands_check_it_and_count_its_machine(stack_file: Path) -> None:

@@ -73,7 +73,8 @@ class GkeCluster(Cluster):
 
     @classmethod
     def marks(cls, described: Mapping[str, Any], project: str) -> set[str]:
-        return {f"{described.get('project') or project}/{described.get('location')}"}
+        project = described.get("project") or project
+        return {f"{project}/{described.get('location')}"} if project else set()
 
     def connect(self, name: str, path: str, file: str) -> GkeConnection:
         return GkeConnection(self, name, path, file)

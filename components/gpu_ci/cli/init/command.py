@@ -294,14 +294,15 @@ def _address_in(folder: Path) -> str:
 def _shared_clusters(
     given: Mapping[str, Any], subnets: Mapping[str, str], others: Sequence[StackFile]
 ) -> dict[str, set[str]]:
-    """Return the names of the pools that other stacks have on the clusters of this one, by the cluster."""
+    """Return the names of the pools on the clusters of this stack that another stack manages, by the cluster."""
     gke = {given["gke_cluster"]: {"kind": "gke", "location": given["location"]}}
     clusters = {given["cluster"]: {"subnets": subnets}, **gke}
     own = StackFile(Path(), {"gcp:project": given["project"], CLUSTERS: clusters})
     found: dict[str, set[str]] = {}
     for other in others:
         for name in own.clusters_shared_with(other):
-            if pools := {spec.name for spec in other.checked[0] if spec.cluster == name}:
+            is_managed = other.value(CLUSTERS)[name].get("managed", True)
+            if is_managed and (pools := {spec.name for spec in other.checked[0] if spec.cluster == name}):
                 found.setdefault(name, set()).update(pools)
     return found
 

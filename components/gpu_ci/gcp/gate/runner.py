@@ -161,8 +161,8 @@ class GateRunner:
             try:
                 return _ZoneCheck(spec, zone, body, context).run()
             except ApiError as error:
-                existed = not error.over_quota
-                if existed:
+                existed = not (error.over_quota or error.no_capacity)
+                if not error.over_quota:
                     raise
                 refusal = error
             finally:
