@@ -23,9 +23,6 @@ if TYPE_CHECKING:
     from .kubernetes.cluster import Cluster
 
 
-_GROUP = "gpu_ci.kinds"
-
-
 @dataclass(frozen=True)
 class ComponentInfo:
     """A resource class of this package: a class that sets TYPE to a text."""
@@ -113,7 +110,7 @@ def kinds() -> dict[str, type[Component]]:
 def catalog() -> tuple[ComponentInfo, ...]:
     """Return every resource class of this package and of packages that add kinds, sorted by its type token."""
     found = list(components_below(Path(__file__).parent, __package__))
-    for entry in importlib.metadata.entry_points(group=_GROUP):
+    for entry in importlib.metadata.entry_points(group="gpu_ci.kinds"):
         spec = importlib.util.find_spec(entry.value)
         for folder in spec.submodule_search_locations or () if spec else ():
             found += components_below(Path(folder), entry.value)
