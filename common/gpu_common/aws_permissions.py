@@ -198,7 +198,7 @@ def statements(actions: Iterable[str]) -> list[dict[str, Any]]:
 
     Otherwise, a deployer could give itself each permission. It may not write a policy. The condition key is of the
     service authorization reference, "Actions, resources, and condition keys for AWS Identity and Access Management".
-    Of secrets, the policy allows only the keys of GitHub Apps. AWS adds six characters to the name of a secret.
+    Of AWS Secrets Manager, it allows only the keys of GitHub Apps. AWS adds six characters to the name of a secret.
     """
     groups: dict[str, list[str]] = {"all": [], "roles": [], "attached": [], "profiles": [], "secrets": []}
     for action in actions:
