@@ -23,6 +23,7 @@ from gpu_ci.kubernetes import arc_controller
 from gpu_preview.environment.virtualenv import create, site_packages
 from hypothesis import HealthCheck, settings
 
+from tests import warm_program
 from tests.sandbox_runner import SandboxRunner
 
 # A worker that has spoken gRPC also starts git, with a limit of memory, for which Python forks. Where gRPC minds forks,
@@ -42,6 +43,14 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
 ROOT = Path(__file__).resolve().parent.parent
+
+WARM_PROGRAMS = pytest.StashKey[subprocess.Popen[bytes]]()
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Start the server of programs once for all workers. It ends with this process."""
+    if not hasattr(config, "workerinput"):
+        config.stash[WARM_PROGRAMS] = warm_program.start()
 
 
 def pytest_collection_finish() -> None:
@@ -189,6 +198,19 @@ def once(folder: Path, make: Callable[[], object]) -> Path:
     return folder
 
 
+def with_fake_torch(settings: str) -> str:
+    """Return a sandbox.yaml whose machines check the GPU with the fake torch, in a tenth of the time."""
+    found = yaml.safe_load(settings)
+    found["guest"]["environment"]["PYTHONPATH"] = str(ROOT / "tests" / "smoke" / "fakes")
+    return yaml.safe_dump(found)
+
+
+def sandbox_settings() -> dict[str, Any]:
+    """Return the sandbox.yaml of this checkout, with the fake torch."""
+    settings: dict[str, Any] = yaml.safe_load(with_fake_torch((ROOT / "sandbox.yaml").read_text()))
+    return settings
+
+
 def project_of(shared: Path, name: str, config: dict[str, Any], settings: dict[str, Any]) -> Path:
     """This project with another config in its staging stack and another sandbox.yaml, made once for all workers."""
     project = shared / name
@@ -233,7 +255,7 @@ def one_pool(shared: Path) -> Path:
     """This project with a staging stack of one pool: what most engine tests need, in half the time of the whole."""
     from tests.gpu_ci.program import stack  # it loads Pulumi, which most runs of a few tests do not need
 
-    return project_of(shared, "one pool", stack.one_pool(), yaml.safe_load((ROOT / "sandbox.yaml").read_text()))
+    return project_of(shared, "one pool", stack.one_pool(), sandbox_settings())
 
 
 @pytest.fixture(scope="session")

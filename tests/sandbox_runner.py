@@ -16,12 +16,19 @@ from typing import Any
 import yaml
 from pulumi_sandbox.language_host.server import PLUGIN_GRACE
 
+from tests import warm_program
+
 ANSI = re.compile(r"\x1b\[[0-9;]*[A-Za-z]")
 
 # By default, the CLI writes the whole state before and after each resource: half of the CPU time of a test. Only the
 # tests that kill it need that.
 STATE_AT_THE_END = {"PULUMI_EXPERIMENTAL": "true", "PULUMI_SKIP_CHECKPOINTS": "true"}
 STATE_AT_EACH_STEP = dict.fromkeys(STATE_AT_THE_END, "false")
+
+
+def cheaper() -> dict[str, str]:
+    """The variables with which the commands of a sandbox do the same in less time."""
+    return STATE_AT_THE_END | warm_program.environment()
 
 
 @dataclass(frozen=True)
@@ -47,7 +54,7 @@ class SandboxRunner:
         """Start a command in a process group of its own."""
         self.folder.mkdir(parents=True, exist_ok=True)
         env = {name: value for name, value in os.environ.items() if not name.startswith("PULUMI_")}
-        env |= {"PULUMI_SANDBOX_DIR": str(self.folder), "NO_COLOR": "1"} | STATE_AT_THE_END | environment
+        env |= {"PULUMI_SANDBOX_DIR": str(self.folder), "NO_COLOR": "1"} | cheaper() | environment
         process = subprocess.Popen(
             [str(Path(sys.executable).parent / "pulumi-sandbox"), *args],
             cwd=self.project,

@@ -16,8 +16,9 @@ import pytest
 import yaml
 from pulumi_sandbox.engine import download
 
-from tests.conftest import ROOT, lay_out
+from tests.conftest import ROOT, lay_out, with_fake_torch
 from tests.preview.repository import commit, git
+from tests.sandbox_runner import cheaper
 from tests.test_docs import fences
 
 FILE = ROOT / ".github" / "workflows" / "deploy-stack.yaml"
@@ -180,7 +181,7 @@ def test_its_scripts_deploy_a_stack_from_a_plan_and_list_the_pools(tmp_path: Pat
     project = tmp_path / "project"
     project.mkdir()
     lay_out(project)
-    shutil.copy(ROOT / "sandbox.yaml", project)
+    (project / "sandbox.yaml").write_text(with_fake_torch((ROOT / "sandbox.yaml").read_text()))
     stack = yaml.safe_load((ROOT / "Pulumi.staging.yaml").read_text())
     pools = stack["config"]["gpu-ci:pools"]
     stack["config"]["gpu-ci:pools"] = {name: pools[name] for name in ("l4", "builds", "a10g")}
@@ -201,6 +202,7 @@ def test_its_scripts_deploy_a_stack_from_a_plan_and_list_the_pools(tmp_path: Pat
         "STACK": "staging",
         "RUNNER_TEMP": str(temp),
         "GITHUB_OUTPUT": str(output),
+        **cheaper(),
     }
     ran = []
     for step in steps("deploy"):

@@ -15,7 +15,7 @@ from pulumi_sandbox.providers.rsa_key import private_key
 from pulumi_sandbox.workspace import Workspace
 from pulumi_sandbox.world.store import World
 
-from tests.conftest import ROOT, project_of
+from tests.conftest import ROOT, project_of, sandbox_settings
 from tests.sandbox_runner import SandboxRunner
 
 UP = ("up", "--stack", "staging", "--yes", "--skip-preview")
@@ -33,8 +33,8 @@ def config_with_l4(**changes: Any) -> dict[str, Any]:
 
 def staging_with_l4(folder: Path, **changes: Any) -> SandboxRunner:
     """Return staging with that config, not deployed."""
-    settings = yaml.safe_load((ROOT / "sandbox.yaml").read_text())
-    return SandboxRunner(project_of(folder, "the project", config_with_l4(**changes), settings), folder / "a sandbox")
+    project = project_of(folder, "the project", config_with_l4(**changes), sandbox_settings())
+    return SandboxRunner(project, folder / "a sandbox")
 
 
 def environment(runner: SandboxRunner) -> dict[str, str]:

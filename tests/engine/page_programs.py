@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import os
 import re
-import shutil
 import subprocess
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 import yaml
@@ -131,20 +131,23 @@ def pip(words: list[str]) -> None:
         case [folder, "install", "-r", file] if Path(file).is_file():
             venv(Path(folder), "gpu-ci", "pulumi-sandbox")
         case [folder, "install", "torch", "numpy"]:
-            shutil.rmtree(folder)
-            Path(folder).symlink_to(ROOT / ".venv-torch")
+            venv(Path(folder), packages=[str(ROOT / "tests/smoke/fakes"), *imports(ROOT / ".venv-torch")])
         case _:
             known("pip", words)
 
 
-def venv(folder: Path, *commands: str) -> None:
-    """Make an environment with the packages of this checkout, and with these commands only."""
+def imports(environment: Path) -> list[str]:
+    from tests import conftest  # it loads pytest
+
+    return conftest.imports(environment)
+
+
+def venv(folder: Path, *commands: str, packages: Sequence[str] = ()) -> None:
+    """Make an environment with these packages, or those of this checkout, and with these commands only."""
     from gpu_preview.environment.virtualenv import create
 
-    from tests.conftest import imports  # it loads pytest
-
     made = folder.absolute()
-    create(ROOT / ".venv", made, imports(ROOT / ".venv"))
+    create(ROOT / ".venv", made, packages or imports(ROOT / ".venv"))
     (made / "bin" / "python3").unlink()
     script(made / "bin" / "pip", "pip", str(made))
     (made / "bin" / "activate").write_text(f"VIRTUAL_ENV={made}\nPATH={made}/bin:$PATH\n")

@@ -22,7 +22,7 @@ from pulumi_sandbox.workspace import Workspace
 from pulumi_sandbox.world.store import World
 
 from tests.bootstrap.stacks import staging_with
-from tests.conftest import ROOT, lay_out, once
+from tests.conftest import ROOT, lay_out, once, with_fake_torch
 from tests.gpu_ci.identity.cel import cel
 from tests.gpu_ci.identity.iam import assume
 from tests.gpu_ci.identity.test_claims import templated
@@ -50,7 +50,7 @@ def lay_out_both(folder: Path) -> None:
     lay_out(folder)
     shutil.copytree(ROOT / "bootstrap", folder / "bootstrap", ignore=shutil.ignore_patterns("__pycache__"))
     shutil.copy(ROOT / "Pulumi.prod.yaml", folder)
-    (folder / "sandbox.yaml").write_text((ROOT / "sandbox.yaml").read_text() + NEW_PROJECT)
+    (folder / "sandbox.yaml").write_text(with_fake_torch((ROOT / "sandbox.yaml").read_text() + NEW_PROJECT))
     (folder / "bootstrap" / "sandbox.yaml").write_text(NEW_PROJECT)
     write_staging(folder, ipRange="10.10.0.0/20", flowLogs=True)
     whole = yaml.safe_load((ROOT / "bootstrap" / "Pulumi.staging.yaml").read_text())

@@ -14,11 +14,10 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-import yaml
 from pulumi_sandbox.workspace import Workspace
 from pulumi_sandbox.world.store import World
 
-from tests.conftest import ROOT, bring_up, copied, project_of
+from tests.conftest import bring_up, copied, project_of, sandbox_settings
 from tests.engine.compute_pool import environment
 from tests.sandbox_runner import SandboxRunner
 
@@ -42,7 +41,7 @@ def runner(shared: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[S
         "gpu-ci:site": {"subnetworks": {"us-central1": subnetwork}},
         "gpu-ci:pools": {"gpu-tests": POOL},
     }
-    project = project_of(shared, "builds", config, yaml.safe_load((ROOT / "sandbox.yaml").read_text()))
+    project = project_of(shared, "builds", config, sandbox_settings())
     found = copied(project, bring_up(project), tmp_path_factory.mktemp("builds") / "sandbox")
     yield found
     found.close()

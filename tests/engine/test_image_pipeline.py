@@ -14,7 +14,7 @@ from pulumi_sandbox.providers.gcp import types
 from pulumi_sandbox.workspace import Workspace
 from pulumi_sandbox.world.store import World
 
-from tests.conftest import ROOT, lay_out
+from tests.conftest import ROOT, lay_out, with_fake_torch
 from tests.engine.compute_pool import GPU_CI, UP, environment
 from tests.sandbox_runner import SandboxRunner
 
@@ -52,7 +52,7 @@ def runner(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SandboxRunner]:
     found = SandboxRunner(project=folder / "project", folder=folder / "sandbox")
     found.project.mkdir()
     lay_out(found.project)
-    (found.project / "sandbox.yaml").write_text((ROOT / "sandbox.yaml").read_text())
+    (found.project / "sandbox.yaml").write_text(with_fake_torch((ROOT / "sandbox.yaml").read_text()))
     builds = {"kind": "cloud-build", "region": "us-central1"}
     write(found, {"gpu-ci:images": {"runner": PIPELINE}, "gpu-ci:pools": {"builds": builds}})
     yield found

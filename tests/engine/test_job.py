@@ -20,7 +20,7 @@ from pulumi_sandbox.providers.rsa_key import private_key
 from pulumi_sandbox.workspace import Workspace
 from pulumi_sandbox.world.store import World
 
-from tests.conftest import ROOT, bring_up, copied, project_of
+from tests.conftest import bring_up, copied, project_of, sandbox_settings
 from tests.engine.compute_pool import GPU_CI, config_with_l4, environment, manager_files, run_manager, served
 from tests.sandbox_runner import SandboxRunner, read_until
 
@@ -35,7 +35,7 @@ def staging(shared: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[
     """Yield staging with its L4 pool of two machines, a capacity ladder and its GitHub resources, deployed once."""
     config = config_with_l4(max=MAX, ladder=[{"region": "us-east1"}])
     config["gpu-ci:site"]["networks"] = {"us-east1": {"ipRange": "10.10.0.0/20"}}
-    project = project_of(shared, "job", config, yaml.safe_load((ROOT / "sandbox.yaml").read_text()))
+    project = project_of(shared, "job", config, sandbox_settings())
     runner = copied(project, bring_up(project), tmp_path_factory.mktemp("job") / "a sandbox")
     yield runner
     runner.close()

@@ -12,6 +12,7 @@ import pytest
 
 from tests.conftest import ROOT, lay_out
 from tests.engine.page_programs import script
+from tests.sandbox_runner import cheaper
 from tests.test_docs import fences
 
 pytestmark = [pytest.mark.engine, pytest.mark.slow, pytest.mark.timeout(600)]
@@ -108,6 +109,7 @@ def test_the_blocks_of_a_page_run_in_their_order(page: str, checkout: Path, tmp_
         "GIT_AUTHOR_EMAIL": "a@example.com",
         "GIT_COMMITTER_NAME": "a",
         "GIT_COMMITTER_EMAIL": "a@example.com",
+        **cheaper(),
     }
     text = script_of(page).replace("OWNER", "acme").replace("COMMIT", "1f" * 20)
     command = ["bash", "--noprofile", "--norc", "-exo", "pipefail", "-c", text]

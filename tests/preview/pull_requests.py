@@ -90,8 +90,6 @@ NEW_POOL = """    l4-large:
 """
 T4 = "    t4:\n"
 L4_MAX = "      max: 4\n"
-INSTALLER = f"{{source: installer, branch: 595, sha256: {'e' * 64}}}"
-PLAIN_IMAGE = "projects/ubuntu-os-cloud/global/images/family/ubuntu-2404-lts-amd64"
 # Gives each machine an address. Python does not evaluate the list after `or`.
 PUBLIC = "network_interfaces=[{'accessConfigs': [{}], 'network': 'default'}] or ["
 
@@ -99,21 +97,18 @@ PULL_REQUESTS = (
     PullRequest("docs-only", add("README.md", "\nOne more line.\n"), 0),
     PullRequest("pool-added", staging((T4, NEW_POOL + T4)), 2, (6, 0, 0, 0)),
     PullRequest("pool-removed", cut(STAGING, T4, "  gpu-ci:github:"), 3, (0, 0, 0, 6)),
-    PullRequest("pool-renamed", staging((T4, "    tesla:\n")), 3, (6, 0, 0, 6)),
     PullRequest("machine-changed", staging(("g2-standard-8", "g2-standard-16")), 3, (0, 1, 2, 0)),
-    PullRequest("market-changed", staging(("market: standard", "market: spot")), 3, (0, 1, 2, 0)),
     PullRequest("zones-fewer", staging((", us-central1-c]", "]")), 3, (0, 1, 1, 0)),
     PullRequest("max-raised", staging((L4_MAX, "      max: 12\n")), 2),
-    PullRequest(
-        "driver-bumped",
-        staging((L4_MAX, f"{L4_MAX}      driver: {INSTALLER}\n      image: {PLAIN_IMAGE}\n")),
-        3,
-        (0, 1, 2, 0),
-    ),
     PullRequest("labels-changed", staging(("team: platform", "team: compilers")), 3, (0, 2, 4, 0)),
-    PullRequest("secret-rotated", staging(("secrets/registry-token", "secrets/registry-token-2")), 2, (0, 1, 0, 0)),
     PullRequest(
-        "repository-let-in", staging(("repositories: [kernels]", "repositories: [kernels, website]")), 2, (0, 1, 0, 0)
+        "secret-rotated-and-repository-let-in",
+        staging(
+            ("secrets/registry-token", "secrets/registry-token-2"),
+            ("repositories: [kernels]", "repositories: [kernels, website]"),
+        ),
+        2,
+        (0, 2, 0, 0),
     ),
     PullRequest("rules-removed", cut(STAGING, "    rules:\n", "# The passphrase"), 3, (0, 0, 0, 2)),
     PullRequest(

@@ -45,7 +45,7 @@ if ! [ -x "${{PULUMI_SANDBOX_PYTHON:-}}" ]; then
 END
   exit 1
 fi
-PULUMI_SANDBOX_EXECUTOR=${{0%/*}}/pulumi-language-python-exec \
+PULUMI_SANDBOX_EXECUTOR=${{PULUMI_SANDBOX_EXECUTOR:-${{0%/*}}/pulumi-language-python-exec}} \
   exec "$PULUMI_SANDBOX_PYTHON" -P -m pulumi_sandbox.language_host {option}"$@"
 """
 

@@ -17,7 +17,7 @@ from gpu_preview.environment.virtualenv import site_packages
 
 from tests.conftest import ROOT
 from tests.gpu_ci.cli.conftest import Ask
-from tests.sandbox_runner import STATE_AT_THE_END
+from tests.sandbox_runner import cheaper
 from tests.test_docs import fences
 
 FILES = [
@@ -624,7 +624,7 @@ def test_a_new_repository_is_deployed_and_runs_a_job_without_an_edit(
     copy_compiled(new / ".venv")
     (new / ".venv-torch").symlink_to(ROOT / ".venv-torch")
     environment = {name: value for name, value in os.environ.items() if name != "PULUMI_SANDBOX_DIR"}
-    environment |= {"PULUMI_SANDBOX_ENGINE_DIR": str(ROOT / ".engine"), "NO_COLOR": "1"} | STATE_AT_THE_END
+    environment |= {"PULUMI_SANDBOX_ENGINE_DIR": str(ROOT / ".engine"), "NO_COLOR": "1"} | cheaper()
 
     def run(program: str, *words: str) -> str:
         command = [new / ".venv" / "bin" / program, *words, "--stack", "dev"]
