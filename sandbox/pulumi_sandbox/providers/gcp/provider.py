@@ -14,13 +14,13 @@ from pulumi_sandbox.providers.diff import Change
 from pulumi_sandbox.providers.gcp import (
     discovery,
     errors,
-    gke_errors,
     kms,
     locations,
     machine_services,
     object_storage,
     permissions,
     pure_functions,
+    rules,
     types,
 )
 from pulumi_sandbox.providers.gcp import replace as replacing
@@ -36,7 +36,6 @@ from pulumi_sandbox.providers.gcp.outputs import container
 from pulumi_sandbox.providers.gcp.outputs import table as outputs
 from pulumi_sandbox.providers.gcp.outputs.machine import Located, labels
 from pulumi_sandbox.providers.gcp.restrictions import Restrictions
-from pulumi_sandbox.providers.gcp.rules import table as rule_table
 from pulumi_sandbox.providers.gcp.site import Site
 from pulumi_sandbox.providers.gcp.world import KINDS, SECRET_LOOKUPS, ExistingResources, soft_deleted
 from pulumi_sandbox.providers.inputs import rows
@@ -186,7 +185,7 @@ class Gcp(Cloud):
     def rules(self, res: Resource) -> Iterable[Problem]:
         yield from discovery.check(res.token, res.inputs)
         yield from self._place(res)
-        yield from rule_table.rules(res.token, res.inputs)
+        yield from rules.rules(res.token, res.inputs)
 
     def _place(self, res: Resource) -> Iterator[Problem]:
         """Yield the provider's errors for a missing project, region or zone (tpgresource/utils.go)."""
@@ -237,15 +236,6 @@ class Gcp(Cloud):
         for kind, user in self.existing.users(res.token, res.id):
             resource_kind = "instance template" if kind == "instance_template" else kind
             yield f"Error deleting {resource_kind}: {errors.in_use(kind, res.id, user)}"
-        # terraform-provider-google e03b7622, resource_secret_manager_secret.go.
-        if res.token == types.SECRET and res.outputs.get("deletionProtection") is True:
-            yield (
-                "cannot destroy secret manager secret without setting deletion_protection=false and running "
-                "`terraform apply`"
-            )
-
-        if res.token == types.CLUSTER and res.outputs.get("deletionProtection") is True:
-            yield gke_errors.PROTECTED
 
     def remains(self, token: str) -> bool:
         return token in kms.NEVER_DELETED

@@ -203,15 +203,13 @@ def test_an_identity_pool_has_the_number_of_the_project_and_its_id_stays_in_use(
     )
 
 
-def test_a_secrets_versions_are_counted_up_and_a_protected_secret_stays(google: Google) -> None:
-    secret = google.make(types.SECRET, "key", {**SECRET, "deletionProtection": True})
+def test_a_secrets_versions_are_counted_up(google: Google) -> None:
+    secret = google.make(types.SECRET, "key", SECRET)
     ids = [google.make(types.SECRET_VERSION, f"v{i}", {"secret": secret.id, "secretData": "x"}).id for i in (1, 2)]
     assert ids == [
         "projects/123456789012/secrets/app-key/versions/1",
         "projects/123456789012/secrets/app-key/versions/2",
     ]
-    with pytest.raises(Refused, match="deletion_protection=false"):
-        google.delete(secret)
 
 
 def test_a_worker_pool_starts_only_once_its_account_may_read_its_secret(google: Google) -> None:
