@@ -188,7 +188,7 @@ class Gcp(Cloud):
         yield from rules.rules(res.token, res.inputs)
 
     def _place(self, res: Resource) -> Iterator[Problem]:
-        """Yield the provider's errors for a missing project, region or zone (tpgresource/utils.go)."""
+        """Yield the provider's errors for a missing project or region (tpgresource/utils.go)."""
         if res.token not in types.TARGETS or res.token in types.WITHOUT_PROJECT:
             return
         site = self.site(res)
@@ -198,8 +198,7 @@ class Gcp(Cloud):
             yield Problem("location", text, "set gcp:region, or location on the resource")
         needed = ["project"] * (res.token != types.PROJECT_MEMBER)
         needed += ["region"] * (res.token in types.IN_REGION)
-        needed += ["zone"] * (res.token == types.GROUP)
-        for name, value in zip(("project", "region", "zone"), site.place(res.inputs), strict=True):
+        for name, value in zip(("project", "region"), site.place(res.inputs), strict=False):
             if name in needed and not value and res.inputs.get(name) is not UNKNOWN:
                 yield Problem(name, f"{name}: required field is not set", f"set gcp:{name}, or {name} on the resource")
 
@@ -277,7 +276,7 @@ class Gcp(Cloud):
         if res.token not in types.TARGETS:
             return {}
         site = self.site(res)
-        project, region, zone = site.place(res.inputs)
+        project, region, _ = site.place(res.inputs)
         known: dict[str, Any] = (
             {} if res.token in types.WITHOUT_PROJECT else {"project": res.inputs.get("project") or project}
         )
@@ -286,8 +285,6 @@ class Gcp(Cloud):
                 known[name] = res.inputs.get(name) or region
         if res.token in types.IN_REGION_OR_ZONE:
             known["location"] = res.inputs.get("location") or container.location(res.inputs, site)
-        if res.token == types.GROUP:
-            known["zone"] = res.inputs.get("zone") or zone
         if res.token in types.LABELLED and res.inputs.get("labels") is not UNKNOWN:
             known |= labels(res.inputs, site)
         account = res.inputs.get("accountId")
