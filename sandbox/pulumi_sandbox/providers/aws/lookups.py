@@ -10,7 +10,6 @@ from typing import Any
 import gpu_catalog
 
 from pulumi_sandbox.providers.aws import documents
-from pulumi_sandbox.providers.aws.instance_types import is_offered_in
 from pulumi_sandbox.providers.aws.references import hint
 from pulumi_sandbox.providers.aws.world import ExistingResources
 from pulumi_sandbox.providers.inputs import rows, table
@@ -62,6 +61,17 @@ def resource_paths(token: str, result: Mapping[str, Any]) -> set[str]:
     identity = result.get("id")
     kinds = ("subnet-", "sg-", "vpc-", "lt-", "cr-")
     return {identity} if isinstance(identity, str) and identity.startswith(kinds) else set()
+
+
+def is_offered_in(name: str, region: str) -> bool:
+    """Return True if a region has the instance type: by a price, or by the catalog. Also for a region without data."""
+    types_of_region = documents.instance_types(region)
+    if not types_of_region or name in types_of_region:
+        return True
+    try:
+        return region in gpu_catalog.machine(name, "aws").regions
+    except LookupError:
+        return False
 
 
 def offerings(arguments: Mapping[str, Any], region: str, values: Mapping[str, Any]) -> Json:

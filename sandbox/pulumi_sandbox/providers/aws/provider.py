@@ -115,9 +115,8 @@ class Aws(Cloud):
                 res.inputs[name] = json.dumps(res.inputs[name], sort_keys=True, separators=(",", ":"))
 
     def rules(self, res: Resource) -> Iterable[Problem]:
-        region = self.region(res)
-        yield from schema.check(res.token, res.inputs, region)
-        yield from rules.rules(res.token, res.inputs, region)
+        yield from schema.check(res.token, res.inputs, self.region(res))
+        yield from rules.rules(res.token, res.inputs)
 
     def replaces(self, token: str, path: str) -> bool | None:
         return bridged.replaces(REPLACES, token, path) if token in REPLACES else schema.replaces(token, path)
@@ -135,9 +134,8 @@ class Aws(Cloud):
     def refusals(self, res: Resource) -> Iterable[str]:
         yield from self._not_permitted(res, "update" if res.old_inputs is not None else "create")
         if res.old_inputs is None:
-            arn = self._arn(res) if res.token in ARN_IS_ID else ""
-            yield from references.name_in_use(self.context.world, res.token, res.inputs, arn)
-        yield from references.References(self.existing).missing_references(res.token, res.inputs)
+            yield from references.name_in_use(self.context.world, res.token, res.inputs)
+        yield from references.missing_references(self.existing, res.token, res.inputs)
         if res.token == types.NODE_GROUP and res.old_inputs is None:
             yield from faults.node_group(res, self.existing, self.identity(res), self.region(res))
         elif res.token == types.NODE_GROUP:

@@ -25,7 +25,6 @@ KINDS = {
 }
 # The example values that lookups return. A program may also use them without a lookup.
 EXAMPLES = ("amiId", "nvidiaAmiId", "bottlerocketAmiId", "subnetIds", "securityGroupId", "vpcId")
-SERVICE_ROLE = "/aws-service-role/"
 
 
 @dataclass
@@ -58,7 +57,7 @@ class ExistingResources:
         values = [self.values.get(name) for name in EXAMPLES]
         return [str(one) for value in values for one in (value if isinstance(value, list) else [value])]
 
-    # -- EKS and IAM, which go by names -------------------------------------------------------------------------------
+    # -- EKS, which goes by names -------------------------------------------------------------------------------------
 
     def cluster(self, name: str) -> Record | None:
         return self.world.get(types.CLUSTER, name)
@@ -71,24 +70,6 @@ class ExistingResources:
         cluster = self.cluster(name)
         version_of_cluster = cluster.outputs.get("version") if cluster else None
         return str(version_of_cluster or self.values.get("kubernetesVersion") or "")
-
-    def role(self, name: str) -> Record | None:
-        return self.world.get(types.ROLE, name)
-
-    def has_role(self, role: str) -> bool:
-        """Return True if a role with this name or ARN exists.
-
-        Service-linked roles of AWS and roles of other accounts count as existing.
-        """
-        if not role.startswith("arn:"):
-            return self.role(role) is not None or self.exists(f"role/{role}")
-        account, path = role.split(":")[4], role.partition(":role/")[2]
-        if account != str(self.values.get("account")) or SERVICE_ROLE in role:
-            return True
-        return self.role_of(role) is not None or self.exists(f"role/{path}")
-
-    def role_of(self, arn: str) -> Record | None:
-        return next(iter(self.world.find(types.ROLE, arn=arn)), None)
 
     # -- launch templates ---------------------------------------------------------------------------------------------
 

@@ -1,4 +1,4 @@
-"""Messages of GKE and of its provider that refuse a cluster or a node pool, each with its source.
+"""Messages of GKE and of its provider that refuse a node pool, each with its source.
 
 "upstream" is terraform-provider-google e03b7622, google/services/container.
 """
@@ -10,16 +10,6 @@ from collections.abc import Sequence
 from pulumi_sandbox.providers.gcp.errors import GoogleError
 from pulumi_sandbox.providers.gcp.names import last, part
 
-# upstream, resource_container_cluster.go
-PROTECTED = (
-    "Cannot destroy cluster because deletion_protection is set to true. Set it to false to proceed with cluster "
-    "deletion."
-)
-# https://github.com/turbot/steampipe-plugin-gcp/pull/591
-AUTOPILOT = "Autopilot node pools cannot be accessed or modified."
-# https://github.com/hashicorp/terraform-provider-google/issues/8387
-DEFAULT_MACHINE = "Cannot use default machine type (e2-medium) with GPUs; choose a different machine type."
-
 
 def creating(problem: str, status: int = 400, reason: str = "badRequest") -> str:
     """Return the error of a create in the form of the provider (upstream, resource_container_node_pool.go)."""
@@ -29,21 +19,6 @@ def creating(problem: str, status: int = 400, reason: str = "badRequest") -> str
 def no_cluster(path: str) -> str:
     # https://github.com/hashicorp/terraform-provider-google/issues/7851
     return creating(f"Not found: {_old_form(path)}.", 404, "notFound")
-
-
-def no_accelerator(accelerator: str, zone: str) -> str:
-    # https://github.com/GoogleCloudPlatform/k8s-config-connector/pull/1902
-    return f'Accelerator type "{accelerator}" does not exist in zone {zone}.'
-
-
-def no_machine(machine_type: str, zone: str) -> str:
-    # https://github.com/keras-team/kinetic/issues/305
-    return f'Invalid machine type "{machine_type}" in zone "{zone}": GCE_NOT_FOUND'
-
-
-def upgrades_off(channel: str) -> str:
-    # https://github.com/kaiwaehner/hivemq-mqtt-tensorflow-kafka-realtime-iot-machine-learning-training-inference/issues/47
-    return f"Auto_upgrade and auto_repair cannot be false when release_channel {channel} is set."
 
 
 def quota(metric: str, needed: float, limit: float, project: str) -> str:

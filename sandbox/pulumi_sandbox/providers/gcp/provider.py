@@ -14,13 +14,13 @@ from pulumi_sandbox.providers.diff import Change
 from pulumi_sandbox.providers.gcp import (
     discovery,
     errors,
-    gke_errors,
     kms,
     locations,
     machine_services,
     object_storage,
     permissions,
     pure_functions,
+    rules,
     types,
 )
 from pulumi_sandbox.providers.gcp import replace as replacing
@@ -36,7 +36,6 @@ from pulumi_sandbox.providers.gcp.outputs import container
 from pulumi_sandbox.providers.gcp.outputs import table as outputs
 from pulumi_sandbox.providers.gcp.outputs.machine import Located, labels
 from pulumi_sandbox.providers.gcp.restrictions import Restrictions
-from pulumi_sandbox.providers.gcp.rules import table as rule_table
 from pulumi_sandbox.providers.gcp.site import Site
 from pulumi_sandbox.providers.gcp.world import KINDS, SECRET_LOOKUPS, ExistingResources, soft_deleted
 from pulumi_sandbox.providers.inputs import rows
@@ -186,10 +185,10 @@ class Gcp(Cloud):
     def rules(self, res: Resource) -> Iterable[Problem]:
         yield from discovery.check(res.token, res.inputs)
         yield from self._place(res)
-        yield from rule_table.rules(res.token, res.inputs)
+        yield from rules.rules(res.token, res.inputs)
 
     def _place(self, res: Resource) -> Iterator[Problem]:
-        """Yield the provider's errors for a missing project, region or zone (tpgresource/utils.go)."""
+        """Yield the provider's errors for a missing project or region (tpgresource/utils.go)."""
         if res.token not in types.TARGETS or res.token in types.WITHOUT_PROJECT:
             return
         site = self.site(res)
@@ -199,8 +198,7 @@ class Gcp(Cloud):
             yield Problem("location", text, "set gcp:region, or location on the resource")
         needed = ["project"] * (res.token != types.PROJECT_MEMBER)
         needed += ["region"] * (res.token in types.IN_REGION)
-        needed += ["zone"] * (res.token == types.GROUP)
-        for name, value in zip(("project", "region", "zone"), site.place(res.inputs), strict=True):
+        for name, value in zip(("project", "region"), site.place(res.inputs), strict=False):
             if name in needed and not value and res.inputs.get(name) is not UNKNOWN:
                 yield Problem(name, f"{name}: required field is not set", f"set gcp:{name}, or {name} on the resource")
 
@@ -237,15 +235,6 @@ class Gcp(Cloud):
         for kind, user in self.existing.users(res.token, res.id):
             resource_kind = "instance template" if kind == "instance_template" else kind
             yield f"Error deleting {resource_kind}: {errors.in_use(kind, res.id, user)}"
-        # terraform-provider-google e03b7622, resource_secret_manager_secret.go.
-        if res.token == types.SECRET and res.outputs.get("deletionProtection") is True:
-            yield (
-                "cannot destroy secret manager secret without setting deletion_protection=false and running "
-                "`terraform apply`"
-            )
-
-        if res.token == types.CLUSTER and res.outputs.get("deletionProtection") is True:
-            yield gke_errors.PROTECTED
 
     def remains(self, token: str) -> bool:
         return token in kms.NEVER_DELETED
@@ -287,7 +276,7 @@ class Gcp(Cloud):
         if res.token not in types.TARGETS:
             return {}
         site = self.site(res)
-        project, region, zone = site.place(res.inputs)
+        project, region, _ = site.place(res.inputs)
         known: dict[str, Any] = (
             {} if res.token in types.WITHOUT_PROJECT else {"project": res.inputs.get("project") or project}
         )
@@ -296,8 +285,6 @@ class Gcp(Cloud):
                 known[name] = res.inputs.get(name) or region
         if res.token in types.IN_REGION_OR_ZONE:
             known["location"] = res.inputs.get("location") or container.location(res.inputs, site)
-        if res.token == types.GROUP:
-            known["zone"] = res.inputs.get("zone") or zone
         if res.token in types.LABELLED and res.inputs.get("labels") is not UNKNOWN:
             known |= labels(res.inputs, site)
         account = res.inputs.get("accountId")

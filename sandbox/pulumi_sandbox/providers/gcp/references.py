@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from pulumi_sandbox.providers.gcp import errors, types
-from pulumi_sandbox.providers.gcp.names import absolute, everywhere, in_region, last, part, region_of
-from pulumi_sandbox.providers.gcp.outputs.table import pool_path, repository_path
+from pulumi_sandbox.providers.gcp.names import absolute, everywhere, in_region, last, part
+from pulumi_sandbox.providers.gcp.outputs.table import repository_path
 from pulumi_sandbox.providers.gcp.site import Site
 from pulumi_sandbox.providers.inputs import rows, table, text_of
 from pulumi_sandbox.world.store import World
@@ -31,19 +31,13 @@ class References:
 
     def missing_references(self, token: str, inputs: Inputs, site: Site) -> Iterator[str]:
         """Yield an error for each wrong reference, as the provider prints it with the API's message."""
-        checks: dict[str, Callable[[Inputs, Site], Iterator[object]]] = {
+        checks: dict[str, Callable[[Inputs, Site], Iterator[str]]] = {
             **dict.fromkeys((types.SUBNETWORK, types.FIREWALL, types.ROUTER), self._network),
             types.TEMPLATE: self._template,
             types.REGION_TEMPLATE: self._template,
-            types.INSTANCE: self._instance,
-            types.GROUP: self._zonal_group,
-            types.REGION_GROUP: self._regional_group,
-            types.ROUTER_NAT: self._nat,
             types.TRIGGER: self._trigger,
             types.RUN_POOL: self._run_pool,
             types.ALERT_POLICY: self._alert_policy,
-            types.POOL_PROVIDER: self._pool,
-            types.SECRET_VERSION: lambda inputs, site: self._secret(inputs.get("secret"), site.place(inputs)[0], site),
             types.PROJECT_MEMBER: self._member,
             types.ACCOUNT_MEMBER: self._account_member,
             types.SECRET_MEMBER: self._secret_member,
@@ -72,16 +66,6 @@ class References:
         elif not self.exists(path):
             yield f"{errors.invalid(field, path, f'The referenced {kind} resource cannot be found.')}{hint(path)}"
 
-    def _nat(self, inputs: Inputs, site: Site) -> Iterator[str]:
-        project, region, _ = site.place(inputs)
-        router = text_of(inputs, "router")
-        path = absolute(router, project) if "/" in router else in_region(project, region, "routers", router)
-        if router and not self.exists(path):
-            yield f"{errors.not_found(path)}{hint(path)}"
-        for index, row in enumerate(rows(inputs.get("subnetworks"))):
-            field = f"resource.nats[0].subnetworks[{index}].name"
-            yield from self._link(table(row).get("name"), project, "subnetworks", field, region)
-
     def _template(self, inputs: Inputs, site: Site) -> Iterator[str]:
         project, region, _ = site.place(inputs)
         for index, row in enumerate(rows(inputs.get("networkInterfaces"))):
@@ -91,39 +75,11 @@ class References:
             yield from self._link(table(row).get("subnetwork"), owner, "subnetworks", f"{field}.subnetwork", region)
         yield from self._account(text_of(table(inputs.get("serviceAccount")), "email"), project)
 
-    def _instance(self, inputs: Inputs, site: Site) -> Iterator[str]:
-        yield from self._template({**inputs, "region": region_of(site.place(inputs)[2])}, site)
-
-    def _zonal_group(self, inputs: Inputs, site: Site) -> Iterator[object]:
-        project, _, zone = site.place(inputs)
-        yield from self._group(inputs, project, region_of(zone))
-
-    def _regional_group(self, inputs: Inputs, site: Site) -> Iterator[object]:
-        project, region, _ = site.place(inputs)
-        yield from self._group(inputs, project, region)
-
-    def _group(self, inputs: Inputs, project: str, region: str) -> Iterator[object]:
-        for row in rows(inputs.get("versions")):
-            link = text_of(table(row), "instanceTemplate")
-            path = absolute(link, project) if "/" in link else everywhere(project, "instanceTemplates", link)
-            template_region = part(path, "regions")
-            token = types.REGION_TEMPLATE if template_region else types.TEMPLATE
-            if link and self.world.get(token, path) is None:
-                yield errors.not_found(path)
-            elif template_region not in ("", region):
-                text = f"The template is not in region {region}."
-                yield errors.invalid("resource.versions[0].instanceTemplate", path, text)
-
     # -- identities and secrets ---------------------------------------------------------------------------------------
 
     def _account(self, email: str, project: str) -> Iterator[str]:
         if email and not self.account_exists(project, email):
             yield f"{errors.no_account(project, email)}{account_hint(project, email)}"
-
-    def _pool(self, inputs: Inputs, site: Site) -> Iterator[str]:
-        path = pool_path(site.place(inputs)[0], text_of(inputs, "workloadIdentityPoolId"))
-        if not self.exists(path):
-            yield f"{errors.GoogleError(404, 'notFound', 'Requested entity was not found.')}{hint(path)}"
 
     def _member(self, inputs: Inputs, site: Site) -> Iterator[str]:
         project, member = site.place(inputs)[0], text_of(inputs, "member")

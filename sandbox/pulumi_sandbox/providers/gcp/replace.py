@@ -1,7 +1,7 @@
 """Decide if a change to a Google resource is an update, a replacement or no change.
 
 Sources: `ForceNew` in terraform-provider-google's schemas at e03b7622 (2026-08-21), which pulumi-gcp bridges
-(google/services/compute/resource_compute_{region_instance_group_manager,instance_group_manager,network,subnetwork,
+(google/services/compute/resource_compute_{region_instance_group_manager,network,subnetwork,
 firewall,router,router_nat}.go, google/services/cloudbuild/resource_cloudbuild_{worker_pool,trigger}.go,
 google/services/artifactregistry/{resource_artifact_registry_repository,iam_artifact_registry_repository}.go,
 google/services/cloudrunv2/resource_cloud_run_v2_worker_pool.go,
@@ -29,7 +29,6 @@ from pulumi_sandbox.providers.gcp.site import Site
 from pulumi_sandbox.providers.paths import parse
 from pulumi_sandbox.providers.resource import Resource
 
-_GROUP = {"baseInstanceName", "name", "params", "project", "targetSizePolicies.mode"}
 _NETWORK = {
     "autoCreateSubnetworks", "description", "internalIpv6Range", "name", "networkProfile", "params", "project",
 }  # fmt: skip
@@ -58,8 +57,10 @@ _POOL = {
     "networkConfig.podRange", "networkConfig.subnetwork", "placementPolicy", "queuedProvisioning",
 } | {f"nodeConfig.{name}" for name in _NODE_CONFIG}  # fmt: skip
 FORCE_NEW: dict[str, set[str]] = {
-    types.GROUP: _GROUP | {"zone"},
-    types.REGION_GROUP: _GROUP | {"description", "distributionPolicyZones", "region"},
+    types.REGION_GROUP: {
+        "baseInstanceName", "description", "distributionPolicyZones", "name", "params", "project", "region",
+        "targetSizePolicies.mode",
+    },
     types.NETWORK: _NETWORK,
     types.SUBNETWORK: _SUBNETWORK,
     types.FIREWALL: {"direction", "name", "params", "project"},
@@ -134,22 +135,20 @@ def forced_changes(res: Resource, site: Site) -> Iterator[Change]:
     """Yield the changes that force a replacement because of their values.
 
     - A subnetwork's IP range that does not grow. A range that grows is an update.
-    - A project, region or zone that differs from the provider's configuration.
+    - A project or region that differs from the provider's configuration.
 
     Sources:
     resource_compute_subnetwork.go: customdiff.ForceNewIfChange("ip_cidr_range", IsShrinkageIpCidr);
-    google/tpgresource/utils.go: DefaultProviderProject, DefaultProviderRegion, DefaultProviderZone.
+    google/tpgresource/utils.go: DefaultProviderProject, DefaultProviderRegion.
     """
     old_range, new_range = (res.old_inputs or {}).get("ipCidrRange"), res.inputs.get("ipCidrRange")
     if res.token == types.SUBNETWORK and old_range != new_range and not _does_not_shrink(old_range, new_range):
         yield Change(("ipCidrRange",), UPDATE, old_range, new_range, replacing=True)
-    project, region, zone = site.place(res.inputs)
+    project, region, _ = site.place(res.inputs)
     if not _PROJECT_NOT_COMPARED.search(res.token):
         yield from location_changes(res, "project", project)
     if res.token in (types.REGION_GROUP, types.REGION_TEMPLATE):
         yield from location_changes(res, "region", region)
-    if res.token == types.GROUP:
-        yield from location_changes(res, "zone", zone)
 
 
 def _does_not_shrink(old_range: Any, new_range: Any) -> bool:

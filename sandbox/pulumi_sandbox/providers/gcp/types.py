@@ -20,7 +20,6 @@ from dataclasses import dataclass, field
 INSTANCE = "gcp:compute/instance:Instance"
 TEMPLATE = "gcp:compute/instanceTemplate:InstanceTemplate"
 REGION_TEMPLATE = "gcp:compute/regionInstanceTemplate:RegionInstanceTemplate"
-GROUP = "gcp:compute/instanceGroupManager:InstanceGroupManager"
 REGION_GROUP = "gcp:compute/regionInstanceGroupManager:RegionInstanceGroupManager"
 NETWORK = "gcp:compute/network:Network"
 SUBNETWORK = "gcp:compute/subnetwork:Subnetwork"
@@ -49,7 +48,6 @@ BUCKET = "gcp:storage/bucket:Bucket"
 KEY_MEMBER = "gcp:kms/cryptoKeyIAMMember:CryptoKeyIAMMember"
 
 TEMPLATES = (TEMPLATE, REGION_TEMPLATE)
-GROUPS = (GROUP, REGION_GROUP)
 MEMBERS = (ACCOUNT_MEMBER, PROJECT_MEMBER, SECRET_MEMBER, REPOSITORY_MEMBER)
 LABELLED = (*TEMPLATES, INSTANCE, SECRET, REPOSITORY, RUN_POOL)
 # Types whose region defaults to that of the provider's configuration.
@@ -118,8 +116,6 @@ _GROUP = {
     "updatePolicy.maxSurgePercent": "maxSurge.percent",
     "updatePolicy.maxUnavailableFixed": "maxUnavailable.fixed",
     "updatePolicy.maxUnavailablePercent": "maxUnavailable.percent",
-}
-_REGION_GROUP = {
     "distributionPolicyTargetShape": "distributionPolicy.targetShape",
     "distributionPolicyZones": "distributionPolicy.zones.zone",
 }
@@ -159,12 +155,7 @@ TARGETS: dict[str, Target] = {
         ("properties",),
         _TEMPLATE | _REGIONAL | {"deletionPolicy": ""},
     ),
-    GROUP: Target(
-        "compute.v1", "InstanceGroupManager", "instanceGroupManagers", (), _GROUP | _IN_PROJECT | {"zone": "@zone"}
-    ),
-    REGION_GROUP: Target(
-        "compute.v1", "InstanceGroupManager", "regionInstanceGroupManagers", (), _GROUP | _REGION_GROUP | _REGIONAL
-    ),
+    REGION_GROUP: Target("compute.v1", "InstanceGroupManager", "regionInstanceGroupManagers", (), _GROUP | _REGIONAL),
     NETWORK: Target(
         "compute.v1", "Network", "networks", (), _IN_PROJECT | {"routingMode": "routingConfig.routingMode"}
     ),

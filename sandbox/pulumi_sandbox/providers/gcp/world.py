@@ -122,12 +122,11 @@ class ExistingResources:
     def users(self, token: str, path: str) -> Iterator[tuple[str, str]]:
         """Yield a kind, in Google's terms, and a path for each resource that still uses this one."""
         if token in types.TEMPLATES:
-            for kind in types.GROUPS:
-                for group in self.world.find(kind):
-                    for row in rows(group.inputs.get("versions")):
-                        reference = table(row).get("instanceTemplate")
-                        if isinstance(reference, str) and absolute(reference, part(group.id, "projects")) == path:
-                            yield "instance_template", group.id
+            for group in self.world.find(types.REGION_GROUP):
+                for row in rows(group.inputs.get("versions")):
+                    reference = table(row).get("instanceTemplate")
+                    if isinstance(reference, str) and absolute(reference, part(group.id, "projects")) == path:
+                        yield "instance_template", group.id
         for kind, field_name in USERS.get(token, ()):
             for user in self.world.find(kind):
                 reference = user.inputs.get(field_name)

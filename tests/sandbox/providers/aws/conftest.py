@@ -93,12 +93,5 @@ def refused(amazon: Amazon, token: str, inputs: dict[str, Any]) -> str:
     return str(answer.value)
 
 
-def creating(words: str, code: str = "InvalidParameterException", status: int = 400) -> str:
-    return (
-        "creating EKS Node Group (ci:l4): operation error EKS: CreateNodegroup, https response error StatusCode: "
-        f"{status}, {code}: {words}"
-    )
-
-
 def listing(path: str) -> str:
     return f"\n  hint: if the resource exists in the cloud, list it in sandbox.yaml: exists: {{aws: [{path}]}}"

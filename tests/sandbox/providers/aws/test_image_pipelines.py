@@ -65,7 +65,7 @@ def test_a_component_stays_while_a_recipe_names_it(amazon: Amazon) -> None:
 def test_the_same_version_of_a_recipe_cannot_be_created_twice(amazon: Amazon) -> None:
     component = amazon.make(types.IMAGE_COMPONENT, "pull", COMPONENT)
     amazon.make(types.IMAGE_RECIPE, "recipe", recipe(component.id))
-    with pytest.raises(Refused, match=f"ResourceAlreadyExistsException: {START}:image-recipe/nodes/1.0.7"):
+    with pytest.raises(Refused, match=f"{START}:image-recipe/nodes/1.0.7 already exists"):
         amazon.make(types.IMAGE_RECIPE, "again", recipe(component.id))
 
 

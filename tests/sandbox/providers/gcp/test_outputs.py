@@ -14,7 +14,6 @@ from tests.sandbox.providers.gcp.conftest import TEMPLATE, Google
 ONE: dict[str, dict[str, Any]] = {
     types.TEMPLATE: TEMPLATE,
     types.REGION_TEMPLATE: TEMPLATE,
-    types.GROUP: {"baseInstanceName": "runner", "zone": "us-central1-a"},
     types.REGION_GROUP: {"baseInstanceName": "runner"},
     types.NETWORK: {},
     types.SUBNETWORK: {"network": "default", "ipCidrRange": "10.1.0.0/24"},
@@ -52,7 +51,7 @@ ONE: dict[str, dict[str, Any]] = {
 
 def made(google: Google, token: str) -> dict[str, Any]:
     inputs = dict(ONE[token])
-    if token in types.GROUPS:
+    if token == types.REGION_GROUP:
         inputs["versions"] = [{"instanceTemplate": google.template().id}]
     if token in (types.SECRET_VERSION, types.SECRET_MEMBER):
         secret = google.make(types.SECRET, "app-key", ONE[types.SECRET])

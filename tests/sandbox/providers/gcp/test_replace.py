@@ -28,8 +28,6 @@ REPLACES = {
     (types.REGION_GROUP, "distributionPolicyZones[1]"): True,
     (types.REGION_GROUP, "targetSizePolicies[0].mode"): True,
     (types.REGION_GROUP, "targetSizePolicies"): True,
-    (types.GROUP, "description"): False,
-    (types.GROUP, "zone"): True,
     (types.NETWORK, "mtu"): False,
     (types.NETWORK, "autoCreateSubnetworks"): True,
     (types.SUBNETWORK, "ipCidrRange"): False,

@@ -9,40 +9,15 @@ IN_USE = "ResourceInUseException"
 STATUS = {NOT_FOUND: 404, IN_USE: 409}
 
 
-def unknown_types(names: list[str]) -> str:
-    # https://github.com/terraform-aws-modules/terraform-aws-eks/issues/1279
-    return f"The following supplied instance types do not exist: [{', '.join(names)}]"
-
-
-def wrong_architecture(names: list[str], ami_type: str) -> str:
-    # https://github.com/ManagedKube/kubernetes-ops/issues/231
-    return f"[{', '.join(names)}] is not a valid instance type for requested amiType {ami_type}"
-
-
 # https://github.com/sassoftware/viya4-iac-aws/issues/298
 MIN_ABOVE = "minSize can't be greater than desiredSize"
 # https://github.com/ministryofjustice/cloud-platform-infrastructure/pull/4595
 DESIRED_ABOVE = "desiredSize can't be greater than maxSize"
-# https://github.com/eksctl-io/eksctl/issues/4007
-RESERVED_LABEL = "Label cannot contain reserved prefixes [kubernetes.io/, k8s.io/, eks.amazonaws.com/]"
 
 
 def no_cluster(name: str) -> str:
     # https://github.com/terraform-aws-modules/terraform-aws-eks/issues/793
     return f"No cluster found for name: {name}."
-
-
-def no_trust(role: str) -> str:
-    # https://github.com/eksctl-io/eksctl/issues/3290
-    return (
-        "Following required service principals [ec2.amazonaws.com] were not found in the trust relationships of "
-        f"nodeRole {role}"
-    )
-
-
-def no_role(name: str) -> str:
-    # IAM's message for a role name that does not exist (GetRole, NoSuchEntity).
-    return f"The role with name {name} cannot be found."
 
 
 def sold_out(kind: str, zone: str, elsewhere: list[str]) -> str:

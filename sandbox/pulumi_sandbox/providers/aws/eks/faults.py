@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from pulumi_sandbox.providers.aws import instance_types, types
+from pulumi_sandbox.providers.aws import types
 from pulumi_sandbox.providers.aws.eks import errors as eks_errors
+from pulumi_sandbox.providers.aws.eks.outputs import INSTANCE_TYPE
 from pulumi_sandbox.providers.aws.world import ExistingResources
 from pulumi_sandbox.providers.inputs import rows, table
 from pulumi_sandbox.providers.resource import Resource
@@ -46,7 +47,7 @@ def _sold_out(inputs: Mapping[str, Any], existing: ExistingResources, zone: str,
     template = existing.template(inputs.get("launchTemplate"))
     type_of_template = template.inputs.get("instanceType") if template else None
     types = rows(inputs.get("instanceTypes"))
-    return eks_errors.sold_out(str(types[0] if types else type_of_template or instance_types.DEFAULT), zone, others)
+    return eks_errors.sold_out(str(types[0] if types else type_of_template or INSTANCE_TYPE), zone, others)
 
 
 def _zones(existing: ExistingResources, region: str) -> list[str]:

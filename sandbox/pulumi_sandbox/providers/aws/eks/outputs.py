@@ -9,7 +9,6 @@ from __future__ import annotations
 import uuid
 from typing import Any
 
-from pulumi_sandbox.providers.aws import instance_types
 from pulumi_sandbox.providers.aws.world import ExistingResources
 from pulumi_sandbox.providers.inputs import rows, table
 from pulumi_sandbox.providers.resource import Resource
@@ -20,6 +19,8 @@ Json = dict[str, Any]
 # The inputs whose change creates no new version of a launch template (upstream, resourceLaunchTemplateUpdate:
 # updateKeys).
 SAME_VERSION = {"defaultVersion", "name", "namePrefix", "region", "tags", "updateDefaultVersion"}
+# The default instance type of EKS (botocore, eks 2017-11-01, CreateNodegroupRequest.instanceTypes).
+INSTANCE_TYPE = "t3.medium"
 # The default AMI type of EKS: https://github.com/HHS/simpler-grants-gov/pull/12404.
 AMI_TYPE = "AL2023_x86_64_STANDARD"
 # botocore, eks 2017-11-01, CreateNodegroupRequest.diskSize.
@@ -38,9 +39,7 @@ def node_group(res: Resource, existing: ExistingResources, arn: str) -> Json:
     template_inputs = template.inputs if template else {}
     version = str(inputs.get("version") or old.get("version") or existing.version(str(inputs.get("clusterName"))))
     image = inputs.get("amiType") or ("CUSTOM" if template_inputs.get("imageId") else AMI_TYPE)
-    types = rows(inputs.get("instanceTypes")) or (
-        [] if template_inputs.get("instanceType") else [instance_types.DEFAULT]
-    )
+    types = rows(inputs.get("instanceTypes")) or ([] if template_inputs.get("instanceType") else [INSTANCE_TYPE])
     outputs: Json = {
         "nodeGroupName": name,
         "status": "ACTIVE",

@@ -7,19 +7,15 @@ from dataclasses import dataclass
 from functools import cache
 
 import gpu_catalog
-from gpu_common.suggest import closest
 
 SHARED_CORE = ("f1-micro", "g1-small", "e2-micro", "e2-small", "e2-medium")
 GENERAL_PATTERN = r"[a-z][a-z0-9]*(?:-[a-z0-9]+)+"
 WORKSTATION = "-vws"  # the suffix of an accelerator type's virtual workstation variant, which is the same GPU
 
-# The API's provisioning models for the markets of the catalog.
-MODELS = {"standard": "STANDARD", "spot": "SPOT", "flex-start": "FLEX_START", "reservation": "RESERVATION_BOUND"}
-
 
 @dataclass(frozen=True)
 class MachineType:
-    """A machine type. `offer` is the entry of gpu_catalog for a type with built-in GPUs, with its zones and markets."""
+    """A machine type. `offer` is the entry of gpu_catalog for a type with built-in GPUs, with its zones and quotas."""
 
     name: str
     vcpus: int | None = None
@@ -33,26 +29,6 @@ class MachineType:
     @property
     def gpus(self) -> int:
         return self.offer.api_gpu_count if self.offer else 0
-
-    @property
-    def models(self) -> tuple[str, ...]:
-        """The provisioning models of the machine type."""
-        if self.offer is None:
-            return ()
-        # The sandbox allows a model on which sources contradict each other; only Google can refuse it.
-        return tuple(MODELS[market] for market in (*self.offer.markets, *self.offer.unverified_markets))
-
-    @property
-    def boot_disks(self) -> tuple[str, ...]:
-        return self.offer.boot_disks if self.offer else ()
-
-    @property
-    def takes_accelerators(self) -> bool:
-        return self.name.startswith(("n1-", "custom-"))
-
-
-def known_types() -> list[str]:
-    return [*gpu_catalog.machine_types("gcp"), *SHARED_CORE]
 
 
 def short(name: str) -> str:
@@ -79,23 +55,6 @@ def machine(name: str) -> MachineType | None:
 def series() -> frozenset[str]:
     """Return the series for which the catalog has every type."""
     return frozenset(name.split("-")[0] for name in gpu_catalog.machine_types("gcp"))
-
-
-def did_you_mean(name: str) -> str:
-    similar = closest(name, known_types(), cutoff=0.75)
-    return f"did you mean {similar}?" if similar else ""
-
-
-def n1_limit(accelerator: str, count: int, zones: list[str]) -> tuple[int, float] | None:
-    """Return the maximum vCPUs and memory (GB) of an N1 machine with `count` GPUs; None for an invalid count."""
-    rows = gpu_catalog.attachments(accelerator.removesuffix(WORKSTATION))
-    return next((row.limit(zones) for row in rows if row.count == count), None)
-
-
-def n1_counts(accelerator: str) -> tuple[int, ...]:
-    """Return the allowed counts of an attachable accelerator on one machine; empty for other accelerators."""
-    accelerator_type = accelerator.removesuffix(WORKSTATION)
-    return gpu_catalog.attachment_counts(accelerator_type) if accelerator_type in gpu_catalog.attachable() else ()
 
 
 def offer_of(machine_type: MachineType, attached: str = "") -> gpu_catalog.Machine | None:

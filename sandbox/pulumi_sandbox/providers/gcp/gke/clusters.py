@@ -100,7 +100,5 @@ def _facts(path: str, outputs: Mapping[str, Any]) -> ClusterFacts:
         path,
         str(outputs.get("masterVersion") or ""),
         tuple(dict.fromkeys([*own_zone, *rows(outputs.get("nodeLocations"))])),
-        outputs.get("enableAutopilot") is True,
         text_of(table(outputs.get("workloadIdentityConfig")), "workloadPool"),
-        text_of(table(outputs.get("releaseChannel")), "channel"),
     )

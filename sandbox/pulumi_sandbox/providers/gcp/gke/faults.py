@@ -11,7 +11,6 @@ from pulumi_sandbox.providers.gcp.gke.clusters import Clusters
 from pulumi_sandbox.providers.gcp.names import last, part
 from pulumi_sandbox.providers.gcp.outputs.container import DEFAULT_MACHINE, accelerators, cluster_path, group_name
 from pulumi_sandbox.providers.gcp.references import account_hint, hint
-from pulumi_sandbox.providers.gcp.rules.node_pool import machines_in
 from pulumi_sandbox.providers.gcp.site import Site
 from pulumi_sandbox.providers.inputs import rows, table, text_of
 from pulumi_sandbox.providers.resource import Resource
@@ -22,23 +21,14 @@ from pulumi_sandbox.world.store import World
 def refusals(clusters: Clusters, res: Resource, site: Site, path: str, outputs: dict[str, Any]) -> Iterator[str]:
     """Yield the refusals of a node pool with this path. `outputs` are those that it would have."""
     inputs, parent = res.inputs, cluster_path(res.inputs, site)
-    facts = clusters.facts(parent)
-    if facts is None:
+    if clusters.facts(parent) is None:
         yield f"{gke_errors.no_cluster(parent)}{hint(parent)}"
         return
-    if facts.is_autopilot:
-        yield gke_errors.creating(gke_errors.AUTOPILOT)
-        return
-    if facts.release_channel not in ("", "UNSPECIFIED") and table(inputs.get("management")).get("autoUpgrade") is False:
-        yield gke_errors.creating(gke_errors.upgrades_off(facts.release_channel))
     email, project = text_of(table(inputs.get("nodeConfig")), "serviceAccount"), part(path, "projects")
     if email and not clusters.existing.account_exists(project, email):
         # https://github.com/sassoftware/viya4-iac-gcp/issues/148
         text = gke_errors.creating(f'Service account "{email}" does not exist.')
         yield f"{text}{account_hint(project, email)}"
-    if not rows(inputs.get("nodeLocations")):  # the rules have checked zones that the pool names
-        for problem in machines_in(inputs, facts.zones):
-            yield gke_errors.creating(problem.text)
     if res.old_inputs is None:
         yield from node_pool(clusters.existing.world, res, path, outputs)
 

@@ -44,9 +44,7 @@ class ClusterFacts:
     path: str
     version: str
     zones: tuple[str, ...] = ()
-    is_autopilot: bool = False
     workload_pool: str = ""
-    release_channel: str = ""
 
 
 def location(inputs: Values, site: Site) -> str:

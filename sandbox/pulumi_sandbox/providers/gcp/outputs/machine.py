@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from pulumi_sandbox.providers.gcp.compute.operations import now, number
-from pulumi_sandbox.providers.gcp.names import last, part, self_link
+from pulumi_sandbox.providers.gcp.names import last, self_link
 from pulumi_sandbox.providers.gcp.site import Site, Values
 from pulumi_sandbox.providers.inputs import rows, table, text_of
 from pulumi_sandbox.providers.values import UNKNOWN
@@ -125,8 +125,6 @@ def group(at: Located) -> Values:
             }
         ],
     }
-    if "/regions/" not in at.path:
-        return made | {"operation": "", "updatePolicy": _update_policy(at.inputs, 1), "zone": part(at.path, "zones")}
     zones = zones or rows(at.old.get("distributionPolicyZones")) or at.site.default_zones(at.region)
     return made | {
         "region": at.region,

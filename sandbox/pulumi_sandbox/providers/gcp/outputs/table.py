@@ -22,7 +22,6 @@ _MEMBER = "{role}/{member}"
 IDS = {
     types.TEMPLATE: "projects/{project}/global/instanceTemplates/{name}",
     types.REGION_TEMPLATE: "projects/{project}/regions/{region}/instanceTemplates/{name}",
-    types.GROUP: "projects/{project}/zones/{zone}/instanceGroupManagers/{name}",
     types.REGION_GROUP: "projects/{project}/regions/{region}/instanceGroupManagers/{name}",
     types.NETWORK: "projects/{project}/global/networks/{name}",
     types.FIREWALL: "projects/{project}/global/firewalls/{name}",
@@ -62,27 +61,23 @@ class _Placeholders(dict[str, str]):
 
 
 def _placeholders(inputs: Values, site: Site) -> _Placeholders:
-    project, region, zone = site.place(inputs)
+    project, region, _ = site.place(inputs)
     given = {name: value for name, value in inputs.items() if isinstance(value, str)}
     own: Values = {
         "ownProject": text_of(inputs, "project"),
         "project": project,
         "region": region,
-        "zone": zone,
         "email": service_account_email(text_of(inputs, "accountId"), project),
         "locationOrGlobal": text_of(inputs, "location") or "global",
         "number": number(),
-        "pool": pool_path(project, text_of(inputs, "workloadIdentityPoolId")),
+        "pool": f"projects/{project}/locations/global/workloadIdentityPools/"
+        f"{last(text_of(inputs, 'workloadIdentityPoolId'))}",
         "repository": repository_path(text_of(inputs, "repository") or text_of(inputs, "repositoryId"), inputs, site),
         "router": last(text_of(inputs, "router")),
         "secretName": last(text_of(inputs, "secretId")),
         "uuid": str(uuid4()),
     }
     return _Placeholders({**given, **own})
-
-
-def pool_path(project: str, pool: str) -> str:
-    return f"projects/{project}/locations/global/workloadIdentityPools/{last(pool)}"
 
 
 def repository_path(given: str, inputs: Values, site: Site) -> str:
@@ -174,6 +169,6 @@ def computed(token: str, inputs: Values, old: Values, site: Site, path: str) -> 
 
 _KINDS: dict[str, Callable[[Located], Values]] = {
     **dict.fromkeys(types.TEMPLATES, template),
-    **dict.fromkeys(types.GROUPS, group),
+    types.REGION_GROUP: group,
     **services.KINDS,
 }

@@ -111,38 +111,6 @@ def test_a_pool_needs_its_cluster(google: Google) -> None:
     assert "Not found: projects/ci-project/zones/us-central1-a/clusters/ci., notFound" in refused(google, zonal)
 
 
-@pytest.mark.parametrize(
-    ("of_cluster", "of_pool", "error"),
-    [
-        (
-            {"enableAutopilot": True},
-            {},
-            "googleapi: Error 400: Autopilot node pools cannot be accessed or modified., badRequest",
-        ),
-        (
-            {},
-            {"management": {"autoUpgrade": False}},
-            (
-                "googleapi: Error 400: Auto_upgrade and auto_repair cannot be false when release_channel "
-                "REGULAR is set., "
-                "badRequest"
-            ),
-        ),
-        (
-            {"nodeLocations": ["us-central1-f"]},
-            {"nodeLocations": None},
-            'googleapi: Error 400: Accelerator type "nvidia-l4" does not exist in zone us-central1-f., badRequest',
-        ),
-    ],
-)
-def test_gke_refuses_what_does_not_fit_the_cluster(
-    google: Google, of_cluster: dict[str, Any], of_pool: dict[str, Any], error: str
-) -> None:
-    cluster(google, **of_cluster)
-    assert refused(google, {**POOL, **of_pool}) == f"error creating NodePool: {error}"
-    assert google.world.find(types.NODE_POOL) == []
-
-
 def test_a_pool_needs_its_account(google: Google) -> None:
     cluster(google)
     email = "gke-nodes@ci-project.iam.gserviceaccount.com"
@@ -152,17 +120,6 @@ def test_a_pool_needs_its_account(google: Google) -> None:
     )
     google.make(types.ACCOUNT, "nodes", {"accountId": "gke-nodes"})
     assert pool(google, inputs).outputs["nodeConfig"]["serviceAccount"] == email
-
-
-def test_a_cluster_is_protected_until_a_program_says_otherwise(google: Google) -> None:
-    made = cluster(google, deletionProtection=None)
-    with pytest.raises(Refused, match=r"deletion_protection is set to true\. Set it to false to proceed"):
-        google.delete(made)
-    open_cluster = google.make(
-        types.CLUSTER, "open", {"name": "open", "location": "us-central1", "deletionProtection": False}
-    )
-    google.delete(open_cluster)
-    assert [row.name for row in google.world.find(types.CLUSTER)] == ["ci"]
 
 
 # -- planted faults ---------------------------------------------------------------------------------------------------
