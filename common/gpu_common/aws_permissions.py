@@ -12,6 +12,7 @@ The table was not tested with a real account.
 from __future__ import annotations
 
 import re
+from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from typing import Any
 
@@ -199,11 +200,15 @@ def statements(actions: Iterable[str]) -> list[dict[str, Any]]:
     Otherwise, a deployer could give itself each permission. It may not write a policy. The condition key is of the
     service authorization reference, "Actions, resources, and condition keys for AWS Identity and Access Management".
     Of AWS Secrets Manager, it allows only the keys of GitHub Apps. AWS adds six characters to the name of a secret.
+    Of the parameters of Systems Manager, it allows only AWS's own, whose ARN has no account (karpenter.sh,
+    reference/cloudformation, AllowSSMReadActions).
     """
-    groups: dict[str, list[str]] = {"all": [], "roles": [], "attached": [], "profiles": [], "secrets": []}
+    groups = defaultdict[str, list[str]](list)
     for action in actions:
         if action == READ_SECRET:
             groups["secrets"].append(action)
+        elif action == "ssm:GetParameter":
+            groups["parameters"].append(action)
         elif not action.startswith("iam:") or _READ.match(action):
             groups["all"].append(action)
         elif "InstanceProfile" in action:
@@ -218,8 +223,9 @@ def statements(actions: Iterable[str]) -> list[dict[str, Any]]:
         "attached": {"Resource": roles, "Condition": {"ArnLike": {"iam:PolicyARN": policies}}},
         "profiles": {"Resource": [f"arn:*:iam::*:instance-profile/{name}" for name in INSTANCE_PROFILES]},
         "secrets": {"Resource": [f"arn:*:secretsmanager:*:*:secret:{APP_KEYS}-??????"]},
+        "parameters": {"Resource": ["arn:*:ssm:*::parameter/aws/service/*"]},
     }
-    return [{"Effect": "Allow", "Action": found, **limits[name]} for name, found in groups.items() if found]
+    return [{"Effect": "Allow", "Action": groups[name], **limit} for name, limit in limits.items() if name in groups]
 
 
 def state_statements(bucket: str, key: str) -> list[dict[str, Any]]:

@@ -210,6 +210,7 @@ def deployer(tmp_path: Path) -> of_aws.Caller:
 NODES, ADMIN = "l4-nodes-role-1a2b3c4", "admin"
 AWS = "arn:aws:iam::aws:policy"
 ATTACHMENT, ROLE, PROFILE = aws_types.ATTACHMENT, aws_types.ROLE, aws_types.INSTANCE_PROFILE
+RECIPE = aws_types.IMAGE_RECIPE
 TRIES: dict[str, tuple[bool, str, str, dict[str, Any], str]] = {
     "a role of nodes": (True, ROLE, "create", {}, NODES),
     "its policy": (True, ATTACHMENT, "create", {"role": NODES, "policyArn": f"{AWS}/AmazonEKSWorkerNodePolicy"}, ""),
@@ -219,6 +220,8 @@ TRIES: dict[str, tuple[bool, str, str, dict[str, Any], str]] = {
     "itself": (False, ATTACHMENT, "create", {"role": "deploy", "policyArn": f"{AWS}/AmazonEKSWorkerNodePolicy"}, ""),
     "machines with a role of nodes": (True, PROFILE, "create", {"role": "x-build-role-1"}, "x-build-1"),
     "machines with another role": (False, PROFILE, "create", {"role": ADMIN}, "x-build-1"),
+    "an image of AWS": (True, RECIPE, "create", {"parentImage": "ssm:/aws/service/eks/optimized-ami/image_id"}, ""),
+    "a parameter of the account": (False, RECIPE, "create", {"parentImage": "ssm:/prod/database"}, ""),
     "nodes with another role": (
         False,
         aws_types.NODE_GROUP,
