@@ -123,7 +123,7 @@ RESOURCES: Mapping[str, Operations] = {
     "aws:iam/role:Role": _operations(
         ("iam:GetRole", "iam:GetRolePolicy", "iam:ListAttachedRolePolicies", "iam:ListRolePolicies"),
         create=("iam:CreateRole", "iam:TagRole"),
-        update=("iam:TagRole", "iam:UntagRole", "iam:UpdateAssumeRolePolicy", "iam:UpdateRoleDescription"),
+        update=("iam:TagRole", "iam:UntagRole", "iam:UpdateRoleDescription"),
         # The provider removes the role from instance profiles (role.go). Roles of release 0.1.0 may have a policy.
         delete=("iam:DeleteRole", "iam:DeleteRolePolicy", "iam:ListInstanceProfilesForRole"),
     ),
@@ -150,6 +150,9 @@ RESOURCES: Mapping[str, Operations] = {
     "aws:vpc/securityGroupIngressRule:SecurityGroupIngressRule": _rule("Ingress"),
 }  # fmt: skip
 """By Pulumi type and operation."""
+
+CHANGE_TRUST = "iam:UpdateAssumeRolePolicy"
+"""No role has this action: trust policies of stacks are constant, and the deployer could take over other roles."""
 
 NEVER_UPDATED = frozenset({"aws:autoscaling/tag:Tag"})
 """Types of which the components set only fields whose change replaces the resource. A test compares them."""
@@ -199,6 +202,7 @@ def statements(actions: Iterable[str]) -> list[dict[str, Any]]:
 
     Otherwise, a deployer could give itself each permission. It may not write a policy. The condition key is of the
     service authorization reference, "Actions, resources, and condition keys for AWS Identity and Access Management".
+    `actions` also limits to which services roles are passed: those with an action that takes a role.
     Of AWS Secrets Manager, it allows only the keys of GitHub Apps. AWS adds six characters to the name of a secret.
     Of the parameters of Systems Manager, it allows only AWS's own, whose ARN has no account (karpenter.sh,
     reference/cloudformation, AllowSSMReadActions).

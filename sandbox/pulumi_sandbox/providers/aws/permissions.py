@@ -106,14 +106,18 @@ class Caller:
     role: str = ""
 
     def operation(
-        self, token: str, operation: str, inputs: Mapping[str, Any] | None = None, name: str = ""
-    ) -> Iterator[Denial]:
+        self, token: str, operation: str, inputs: Mapping[str, Any] | None = None, name: str = "",
+        old: Mapping[str, Any] | None = None,
+    ) -> Iterator[Denial]:  # fmt: skip
         """Yield the actions of an operation on the resource `name` that the role does not allow."""
         given = inputs or {}
         role = name if token == types.ROLE else text_of(given, "role") or text_of(given, "nodeRoleArn")
         image = _parameter(text_of(given, "parentImage"), self.account)
         asked = Asked(role.rpartition("/")[2], name, text_of(given, "policyArn"), image)
-        yield from self._denied(aws_permissions.RESOURCES.get(token, {}).get(operation, ()), asked)
+        needed = aws_permissions.RESOURCES.get(token, {}).get(operation, ())
+        if old and old.get("assumeRolePolicy") != given.get("assumeRolePolicy"):
+            needed = (*needed, aws_permissions.CHANGE_TRUST)
+        yield from self._denied(needed, asked)
 
     def knows(self, token: str) -> bool:
         """Return False for a type of which no actions are known, so that every operation is permitted."""
