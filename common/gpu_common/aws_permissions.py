@@ -12,6 +12,7 @@ The table was not tested with a real account.
 from __future__ import annotations
 
 import re
+from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from typing import Any
 
@@ -122,7 +123,7 @@ RESOURCES: Mapping[str, Operations] = {
     "aws:iam/role:Role": _operations(
         ("iam:GetRole", "iam:GetRolePolicy", "iam:ListAttachedRolePolicies", "iam:ListRolePolicies"),
         create=("iam:CreateRole", "iam:TagRole"),
-        update=("iam:TagRole", "iam:UntagRole", "iam:UpdateAssumeRolePolicy", "iam:UpdateRoleDescription"),
+        update=("iam:TagRole", "iam:UntagRole", "iam:UpdateRoleDescription"),
         # The provider removes the role from instance profiles (role.go). Roles of release 0.1.0 may have a policy.
         delete=("iam:DeleteRole", "iam:DeleteRolePolicy", "iam:ListInstanceProfilesForRole"),
     ),
@@ -149,6 +150,9 @@ RESOURCES: Mapping[str, Operations] = {
     "aws:vpc/securityGroupIngressRule:SecurityGroupIngressRule": _rule("Ingress"),
 }  # fmt: skip
 """By Pulumi type and operation."""
+
+CHANGE_TRUST = "iam:UpdateAssumeRolePolicy"
+"""No role has this action: trust policies of stacks are constant, and the deployer could take over other roles."""
 
 NEVER_UPDATED = frozenset({"aws:autoscaling/tag:Tag"})
 """Types of which the components set only fields whose change replaces the resource. A test compares them."""
@@ -198,12 +202,17 @@ def statements(actions: Iterable[str]) -> list[dict[str, Any]]:
 
     Otherwise, a deployer could give itself each permission. It may not write a policy. The condition key is of the
     service authorization reference, "Actions, resources, and condition keys for AWS Identity and Access Management".
+    `actions` also limits to which services roles are passed: those with an action that takes a role.
     Of AWS Secrets Manager, it allows only the keys of GitHub Apps. AWS adds six characters to the name of a secret.
+    Of the parameters of Systems Manager, it allows only AWS's own, whose ARN has no account (karpenter.sh,
+    reference/cloudformation, AllowSSMReadActions).
     """
-    groups: dict[str, list[str]] = {"all": [], "roles": [], "attached": [], "profiles": [], "secrets": []}
+    groups = defaultdict[str, list[str]](list)
     for action in actions:
         if action == READ_SECRET:
             groups["secrets"].append(action)
+        elif action == "ssm:GetParameter":
+            groups["parameters"].append(action)
         elif not action.startswith("iam:") or _READ.match(action):
             groups["all"].append(action)
         elif "InstanceProfile" in action:
@@ -218,8 +227,9 @@ def statements(actions: Iterable[str]) -> list[dict[str, Any]]:
         "attached": {"Resource": roles, "Condition": {"ArnLike": {"iam:PolicyARN": policies}}},
         "profiles": {"Resource": [f"arn:*:iam::*:instance-profile/{name}" for name in INSTANCE_PROFILES]},
         "secrets": {"Resource": [f"arn:*:secretsmanager:*:*:secret:{APP_KEYS}-??????"]},
+        "parameters": {"Resource": ["arn:*:ssm:*::parameter/aws/service/*"]},
     }
-    return [{"Effect": "Allow", "Action": found, **limits[name]} for name, found in groups.items() if found]
+    return [{"Effect": "Allow", "Action": groups[name], **limit} for name, limit in limits.items() if name in groups]
 
 
 def state_statements(bucket: str, key: str) -> list[dict[str, Any]]:

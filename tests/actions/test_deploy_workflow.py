@@ -9,6 +9,7 @@ import re
 import shutil
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 from typing import Any
 
@@ -103,7 +104,7 @@ def test_every_action_is_pinned_by_a_commit() -> None:
 
 
 @pytest.mark.parametrize("locked", [True, False])
-def test_a_lock_is_installed_with_hashes_and_of_the_requirements_then_no_dependency(
+def test_a_lock_is_installed_with_hashes_and_nothing_else_of_the_requirements_comes_from_an_index(
     locked: bool, tmp_path: Path
 ) -> None:
     [step] = [each for each in steps("deploy") if each.get("name") == "Install the program's packages"]
@@ -118,9 +119,15 @@ def test_a_lock_is_installed_with_hashes_and_of_the_requirements_then_no_depende
     command = ["bash", "--noprofile", "--norc", "-eo", "pipefail", "-c", step["run"]]
     subprocess.run(command, cwd=tmp_path, env={"PATH": f"{tmp_path}/bin:{os.environ['PATH']}"}, check=True)
     install = "install --quiet --only-binary :all:"
-    lock = [f"{install} --require-hashes -r requirements.lock", f"{install} --no-deps -r requirements.txt", "check"]
+    from_lock = "install --quiet --no-index --no-build-isolation --check-build-dependencies -r requirements.txt"
+    lock = [f"{install} --require-hashes -r requirements.lock", from_lock]
     expected = lock if locked else [f"{install} -r requirements.txt"]
     assert (tmp_path / "log").read_text().splitlines() == ["-m venv .venv", *expected]
+
+
+def test_the_page_locks_the_build_backend_of_gpu_ci() -> None:
+    [backend] = tomllib.loads((ROOT / "pyproject.toml").read_text())["build-system"]["requires"]
+    assert f"echo {backend} | uv pip compile " in (ROOT / "docs/guides/deploy-on-github.md").read_text()
 
 
 def test_the_cli_is_the_one_of_the_sandbox_and_another_archive_is_not_installed(tmp_path: Path) -> None:

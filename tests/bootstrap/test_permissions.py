@@ -254,7 +254,7 @@ def test_the_role_on_aws_has_what_the_stacks_need_and_nothing_else() -> None:
     assert actions("efa") - actions() == OF_EFA
     assert actions("ami") - actions() == OF_AMI
     assert sorted(actions("efa", "ami")) == aws_permissions.deployer()
-    assert len(aws_permissions.deployer()) == 90
+    assert len(aws_permissions.deployer()) == 89
 
 
 def test_a_type_on_aws_is_never_updated_if_each_change_of_it_replaces_it() -> None:

@@ -210,15 +210,21 @@ def deployer(tmp_path: Path) -> of_aws.Caller:
 NODES, ADMIN = "l4-nodes-role-1a2b3c4", "admin"
 AWS = "arn:aws:iam::aws:policy"
 ATTACHMENT, ROLE, PROFILE = aws_types.ATTACHMENT, aws_types.ROLE, aws_types.INSTANCE_PROFILE
+TRUST = {"assumeRolePolicy": "EC2"}
+RECIPE = aws_types.IMAGE_RECIPE
 TRIES: dict[str, tuple[bool, str, str, dict[str, Any], str]] = {
     "a role of nodes": (True, ROLE, "create", {}, NODES),
     "its policy": (True, ATTACHMENT, "create", {"role": NODES, "policyArn": f"{AWS}/AmazonEKSWorkerNodePolicy"}, ""),
+    "its description": (True, ROLE, "update", {**TRUST, "description": "x"}, NODES),
+    "whom it trusts": (False, ROLE, "update", {"assumeRolePolicy": "another account"}, NODES),
     "another role": (False, ROLE, "create", {}, ADMIN),
-    "whom another role trusts": (False, ROLE, "update", {}, ADMIN),
+    "the description of another role": (False, ROLE, "update", TRUST, ADMIN),
     "an administrator": (False, ATTACHMENT, "create", {"role": NODES, "policyArn": f"{AWS}/AdministratorAccess"}, ""),
     "itself": (False, ATTACHMENT, "create", {"role": "deploy", "policyArn": f"{AWS}/AmazonEKSWorkerNodePolicy"}, ""),
     "machines with a role of nodes": (True, PROFILE, "create", {"role": "x-build-role-1"}, "x-build-1"),
     "machines with another role": (False, PROFILE, "create", {"role": ADMIN}, "x-build-1"),
+    "an image of AWS": (True, RECIPE, "create", {"parentImage": "ssm:/aws/service/eks/optimized-ami/image_id"}, ""),
+    "a parameter of the account": (False, RECIPE, "create", {"parentImage": "ssm:/prod/database"}, ""),
     "nodes with another role": (
         False,
         aws_types.NODE_GROUP,
@@ -233,7 +239,7 @@ TRIES: dict[str, tuple[bool, str, str, dict[str, Any], str]] = {
 def test_the_deployer_on_aws_gives_roles_of_stacks_their_policies_and_nothing_else(
     deployer: of_aws.Caller, allowed: bool, token: str, operation: str, inputs: dict[str, Any], name: str
 ) -> None:
-    denied = list(deployer.operation(token, operation, inputs, name))
+    denied = list(deployer.operation(token, operation, inputs, name, TRUST if operation == "update" else None))
     assert (denied == []) is allowed, [each.action for each in denied]
 
 

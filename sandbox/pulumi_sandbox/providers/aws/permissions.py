@@ -6,10 +6,10 @@ created, by its ARN or its name. The role may do what its policies in the emulat
 - inline policies, and customer managed policies that are attached to it
 - AdministratorAccess, with all actions
 
-A statement counts for the resource `*`, for roles and instance profiles of IAM by their names, and for secrets. Of
-conditions, only ArnLike with iam:PolicyARN is known; a statement with another one does not count. Other AWS managed
-policies permit nothing. Trust policies, permissions boundaries, service control policies and the access entries of
-clusters are not evaluated.
+A statement counts for the resource `*`, for roles and instance profiles of IAM by their names, and for secrets and
+parameters. Of conditions, only ArnLike with iam:PolicyARN is known; a statement with another one does not count. Other
+AWS managed policies permit nothing. Trust policies, permissions boundaries, service control policies and the access
+entries of clusters are not evaluated.
 
 AWS's error names the action and the role. The sandbox adds a hint with the command that adds the action.
 """
@@ -31,6 +31,7 @@ from pulumi_sandbox.world.store import Record, World
 
 VARIABLE = "PULUMI_SANDBOX_AWS_ROLE"
 _ADMINISTRATOR = "arn:aws:iam::aws:policy/AdministratorAccess"
+_BY_ARN = ("secretsmanager:", "ssm:")
 
 
 def role_of_environment() -> str:
@@ -75,7 +76,7 @@ class Denial:
 
 @dataclass(frozen=True)
 class Asked:
-    """What the resources and conditions of a statement may name, such as a role. A secret is an ARN.
+    """What the resources and conditions of a statement may name, such as a role. `arn` is of a secret or parameter.
 
     An empty text is not known, and matches each pattern.
     """
@@ -83,13 +84,13 @@ class Asked:
     role: str = ""
     profile: str = ""
     policy: str = ""
-    secret: str = ""
+    arn: str = ""
 
     def is_of(self, pattern: str, action: str) -> bool:
         """Return True if the resource of an action matches the pattern of a statement."""
-        if action.startswith("secretsmanager:"):
-            # The characters that AWS adds to the name may be missing.
-            return any(fnmatchcase(each, pattern) for each in (self.secret or pattern, f"{self.secret}-a1b2c3"))
+        if action.startswith(_BY_ARN):
+            # The characters that AWS adds to the name of a secret may be missing.
+            return any(fnmatchcase(each, pattern) for each in (self.arn or pattern, f"{self.arn}-a1b2c3"))
         of_profile = "InstanceProfile" in action and not action.endswith("ForRole")
         name, kind = (self.profile, "instance-profile") if of_profile else (self.role, "role")
         arn = f"arn:aws:iam::0:{kind}/{name}"
@@ -105,13 +106,18 @@ class Caller:
     role: str = ""
 
     def operation(
-        self, token: str, operation: str, inputs: Mapping[str, Any] | None = None, name: str = ""
-    ) -> Iterator[Denial]:
+        self, token: str, operation: str, inputs: Mapping[str, Any] | None = None, name: str = "",
+        old: Mapping[str, Any] | None = None,
+    ) -> Iterator[Denial]:  # fmt: skip
         """Yield the actions of an operation on the resource `name` that the role does not allow."""
         given = inputs or {}
         role = name if token == types.ROLE else text_of(given, "role") or text_of(given, "nodeRoleArn")
-        asked = Asked(role.rpartition("/")[2], name, text_of(given, "policyArn"))
-        yield from self._denied(aws_permissions.RESOURCES.get(token, {}).get(operation, ()), asked)
+        image = _parameter(text_of(given, "parentImage"), self.account)
+        asked = Asked(role.rpartition("/")[2], name, text_of(given, "policyArn"), image)
+        needed = aws_permissions.RESOURCES.get(token, {}).get(operation, ())
+        if old and old.get("assumeRolePolicy") != given.get("assumeRolePolicy"):
+            needed = (*needed, aws_permissions.CHANGE_TRUST)
+        yield from self._denied(needed, asked)
 
     def knows(self, token: str) -> bool:
         """Return False for a type of which no actions are known, so that every operation is permitted."""
@@ -119,7 +125,7 @@ class Caller:
 
     def lookup(self, token: str, arguments: Mapping[str, Any] | None = None) -> Iterator[Denial]:
         """Yield the actions of a function that the role does not allow."""
-        asked = Asked(secret=text_of(arguments or {}, "secretId"))
+        asked = Asked(arn=text_of(arguments or {}, "secretId"))
         yield from self._denied(aws_permissions.LOOKUPS.get(token, ()), asked)
 
     def call(self, operation: str) -> Iterator[Denial]:
@@ -133,7 +139,8 @@ class Caller:
         for action in needed:
             effects = {str(each.get("Effect")) for each in statements if _counts(each, action, asked or Asked())}
             if effects != {"Allow"}:
-                yield Denial(action, self.role, self.account, asked.secret if asked and asked.secret else "*")
+                arn = asked.arn if asked and action.startswith(_BY_ARN) else ""
+                yield Denial(action, self.role, self.account, arn or "*")
 
     def _documents(self) -> Iterator[dict[str, Any]]:
         role = self.world.get(types.ROLE, self.role)
@@ -164,6 +171,13 @@ def _counts(statement: Mapping[str, Any], action: str, asked: Asked) -> bool:
         and conditions.keys() == {"ArnLike"}
         and any(fnmatchcase(asked.policy or str(each), str(each)) for each in policies)
     )
+
+
+def _parameter(image: str, account: str) -> str:
+    """Return the ARN of the parameter with a base image; empty if no parameter has it. AWS's own have no account."""
+    path = image.removeprefix("ssm:/")
+    owner = "" if path.startswith("aws/service/") else account
+    return "" if path == image else f"arn:aws:ssm:*:{owner}:parameter/{path}"
 
 
 def _matches(action: str, patterns: Sequence[str]) -> bool:

@@ -81,7 +81,7 @@ class Aws(Cloud):
             res.log(f"{res.token}: its actions are not known, so {self.caller.role} may change it", "info")
         doing = {"create": "creating", "update": "updating", "delete": "deleting"}[operation]
         kind, name = res.token.rpartition(":")[2], res.id or self._name(res) or res.name
-        for denial in self.caller.operation(res.token, operation, res.inputs, name):
+        for denial in self.caller.operation(res.token, operation, res.inputs, name, res.old_inputs):
             yield f"{doing} {kind} ({name}): {denial.with_hint()}"
 
     @property
