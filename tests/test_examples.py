@@ -6,7 +6,7 @@ import json
 import re
 
 import yaml
-from gpu_ci.gcp.runner_pool import RunnerPoolArgs
+from gpu_ci.kinds.gce.args import RunnerPoolArgs
 from gpu_ci.stack import quotas
 
 from tests.conftest import ROOT

@@ -8,10 +8,10 @@ from functools import cache
 from typing import Any
 
 import pytest
-from gpu_ci.aws import eks_runner_pool
 from gpu_ci.aws.limits import eks_api
 from gpu_ci.aws.limits.eks_api import Account, AwsClient
 from gpu_ci.gcp.gate.compute_api import ComputeApi, GoogleCompute
+from gpu_ci.kinds.eks import health as health_of_nodes
 from gpu_common import aws_permissions
 from gpu_common.google_permissions import CALLS, LOOKUPS, NEVER_UPDATED, RESOURCES, UPDATE
 from pulumi_sandbox.providers import bridged
@@ -276,9 +276,9 @@ def test_the_calls_on_aws_are_those_whose_actions_the_role_has(monkeypatch: pyte
             update = {"id": "u", "status": "Successful"}
             return {"nodegroup": {"scalingConfig": {"desiredSize": 0, "maxSize": 1}}, "update": update}
 
-    for module in (eks_api, eks_runner_pool):
+    for module in (eks_api, health_of_nodes):
         monkeypatch.setattr(module, "AwsClient", Recorded)
-    api, health = eks_api.AwsEks(Account("us-east-1")), eks_runner_pool.AwsHealth(Account("us-east-1"))
+    api, health = eks_api.AwsEks(Account("us-east-1")), health_of_nodes.AwsHealth(Account("us-east-1"))
     api.sizes("ci", "l4")
     api.set_most("ci", "l4", 2)
     api.update_status("ci", "l4", "u")
@@ -286,6 +286,6 @@ def test_the_calls_on_aws_are_those_whose_actions_the_role_has(monkeypatch: pyte
     health.issues("ci", "l4")
     health.activities("eks-l4-1")
     # Each method of both protocols was called once.
-    protocols = (eks_api.EksApi, eks_runner_pool.AwsHealth)
+    protocols = (eks_api.EksApi, health_of_nodes.AwsHealth)
     assert sum(not name.startswith("_") for each in protocols for name in vars(each)) == 6
     assert called == aws_permissions.CALLS.keys()

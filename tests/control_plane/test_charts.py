@@ -16,9 +16,9 @@ from unittest import mock
 
 import pytest
 import yaml
-from gpu_ci.aws.eks_runner_pool import EksRunnerPool
 from gpu_ci.component import Component
-from gpu_ci.gcp.gke_runner_pool import GkeRunnerPool
+from gpu_ci.kinds.eks.component import EksRunnerPool
+from gpu_ci.kinds.gke.component import GkeRunnerPool
 from gpu_ci.kubernetes.arc_controller import ArcController
 from pulumi_sandbox.providers.wire import decode
 

@@ -17,7 +17,7 @@ import psutil
 import pytest
 from google.protobuf import empty_pb2
 from gpu_ci import versions
-from gpu_ci.gcp.runner_pool import RunnerPool
+from gpu_ci.kinds.gce.component import RunnerPool
 from pulumi.runtime.proto import provider_pb2
 
 from tests.conftest import ROOT

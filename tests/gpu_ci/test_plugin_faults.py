@@ -10,7 +10,7 @@ import pytest
 from gpu_ci import plugin as plugin_module
 from gpu_ci.args import Args, Input, Integer
 from gpu_ci.component import Component
-from gpu_ci.gcp.runner_pool import RunnerPool
+from gpu_ci.kinds.gce.component import RunnerPool
 from pulumi.runtime.proto import plugin_pb2, provider_pb2
 from pydantic import Field
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 STAGING = "Pulumi.staging.yaml"
-POOL = "components/gpu_ci/gcp/runner_pool.py"
+POOL = "components/gpu_ci/kinds/gce/component.py"
 CHECKED_TEMPLATE = "components/gpu_ci/gcp/pool/checked_template.py"
 
 

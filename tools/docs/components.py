@@ -185,7 +185,7 @@ def _component(page: Page, info: ComponentInfo, tables: _Tables) -> Iterator[str
     fields = resource["inputProperties"]
     yield f"## {_heading(info)}"
     yield ""
-    yield f"`{info.module}.{info.name}` in Python, `{info.token}` through the plugin."
+    yield f"`{examples.import_of(info)}.{info.name}` in Python, `{info.token}` through the plugin."
     for paragraph in resource["description"].split("\n\n"):
         yield ""
         yield from described(paragraph)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import importlib.util
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -52,6 +54,12 @@ REQUIRED_ARGUMENTS: dict[str, Any] = {
 REGIONS = {"aws": "us-east-1", "gcp": "us-central1"}
 
 
+def import_of(component: ComponentInfo) -> str:
+    """Return the module that programs import. That of a kind of pool is in the folder of its cloud."""
+    module = f"gpu_ci.{component.cloud}.{re.sub('(?<!^)(?=[A-Z])', '_', component.name).lower()}"
+    return module if component.kind and importlib.util.find_spec(module) else component.module
+
+
 def arguments(component: ComponentInfo, resource: dict[str, Any]) -> dict[str, Any]:
     """Return the component's own example, with the required fields that the example does not have."""
     known = {**REQUIRED_ARGUMENTS, "region": REGIONS.get(component.cloud)}
@@ -65,7 +73,7 @@ def python(component: ComponentInfo, values: dict[str, Any]) -> str:
     arguments = ",".join(f"{names[name]}={value!r}" for name, value in values.items())
     lines = [
         "import pulumi\n" if "pulumi." in arguments else "",
-        f"from {component.module} import {component.name}, {component.name}Args\n\n",
+        f"from {import_of(component)} import {component.name}, {component.name}Args\n\n",
         f'{component.name}("ci", {component.name}Args({arguments},),)',
     ]
     command = [str(Path(sys.executable).with_name("ruff")), "format", "--line-length=120", "-"]

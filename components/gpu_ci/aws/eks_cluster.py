@@ -25,7 +25,7 @@ from .resource_names import SUBNET, ZONE, Profile, Region, RoleArn, SubnetId
 if TYPE_CHECKING:
     import pulumi_aws as aws
 
-    from .eks_runner_pool import EksRunnerPoolArgs
+    from ..kinds.eks.args import EksRunnerPoolArgs
 
 # awslabs/amazon-eks-ami@81fec2e:nodeadm/internal/containerd/config.go, EnableCDI.
 _CDI_SINCE = (1, 32)

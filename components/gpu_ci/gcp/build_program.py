@@ -23,7 +23,7 @@ _COMMON = ("__init__.py", "secret_patterns.py", "visible.py")
 # The modules that start, watch and delete a machine.
 _MACHINE = (
     "__init__.py",
-    "kinds.py",
+    "kinds/__init__.py",
     "naming.py",
     "gcp/__init__.py",
     "gcp/template_links.py",

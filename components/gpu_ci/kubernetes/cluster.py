@@ -1,7 +1,7 @@
 """The settings that clusters of every cloud have in a stack file, and the base classes of a kind of cluster.
 
 A kind of cluster is one file in the folder of its cloud: a subclass of `Cluster` with a literal `CLUSTER_KIND`
-(kinds.py), and a subclass of `Connection`, which the program uses for the pools of the cluster.
+(kinds/), and a subclass of `Connection`, which the program uses for the pools of the cluster.
 """
 
 from __future__ import annotations

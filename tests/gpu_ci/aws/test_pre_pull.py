@@ -6,8 +6,9 @@ from typing import Any
 
 import gpu_catalog as catalog
 import pytest
-from gpu_ci.aws import eks_runner_pool
-from gpu_ci.aws.eks_runner_pool import EksRunnerPool, EksRunnerPoolArgs
+from gpu_ci.kinds.eks import capacity
+from gpu_ci.kinds.eks.args import EksRunnerPoolArgs
+from gpu_ci.kinds.eks.component import EksRunnerPool
 from gpu_ci.kubernetes import image_pre_pull
 
 from tests.gpu_ci.harness import deploy
@@ -82,7 +83,7 @@ def test_runners_that_use_all_cpus_leave_room_for_the_pod(machine: catalog.Machi
     total = int(machine.vcpus * 1000)
     ranges = ((0, 1000, 600), (1000, 2000, 100), (2000, 4000, 50), (4000, total, 25))
     kubelet = sum((min(total, end) - start) * share // 10_000 for start, end, share in ranges if total > start)
-    cpus, _ = eks_runner_pool.free_for_pods(machine)
+    cpus, _ = capacity.free_for_pods(machine)
     left = total - kubelet - cpus * 1000 - PLUGIN_CPU_MILLI - image_pre_pull.CPU_MILLI
     assert left >= ADD_ONS_CPU_MILLI
 
@@ -91,7 +92,7 @@ def test_runners_that_use_all_cpus_leave_room_for_the_pod(machine: catalog.Machi
 def test_runners_that_use_all_memory_leave_room_for_the_pod(name: str, pods: int) -> None:
     """255 MiB and 11 MiB for each pod are the kubelet's, and 100 MiB must be free (the same file)."""
     machine = catalog.machine(name, "aws")
-    _, gib = eks_runner_pool.free_for_pods(machine)
+    _, gib = capacity.free_for_pods(machine)
     kubelet = 255 + 11 * pods + 100
     left = machine.memory_gib * 1024 - kubelet - gib * 1024 - PLUGIN_MEMORY_MIB - image_pre_pull.MEMORY_MIB
     assert left >= ADD_ONS_MEMORY_MIB

@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 from typing import Any
 
-from gpu_ci.gcp.build_pool import BuildPool
+from gpu_ci.kinds.cloud_build.component import BuildPool
 
 STEPS = {"kind": "steps", "steps": [{"kind": "docker", "image": "kernels"}]}
 MAIN = BuildPool.EXAMPLE["triggers"]["main"]

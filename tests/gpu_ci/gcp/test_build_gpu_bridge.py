@@ -16,12 +16,13 @@ import pytest
 import yaml
 from gpu_ci import versions
 from gpu_ci.gcp.build.image_steps import DIGEST
-from gpu_ci.gcp.build_gpu_bridge import BuildGpuBridge, BuildGpuBridgeArgs
 from gpu_ci.gcp.build_program import BuildProgram
 from gpu_ci.gcp.gpu_bridge import steps
 from gpu_ci.gcp.gpu_bridge.arguments import parse
 from gpu_ci.gcp.gpu_bridge.steps import PROGRAM
 from gpu_ci.gcp.host_image_pipeline import PROGRAM as HOST_IMAGES
+from gpu_ci.kinds.cloud_build_gpu.args import BuildGpuBridgeArgs
+from gpu_ci.kinds.cloud_build_gpu.component import BuildGpuBridge
 from gpu_ci.stack import pools
 from gpu_common import google_permissions
 from pulumi_sandbox.providers.gcp.discovery import document

@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 from gpu_ci import versions
-from gpu_ci.gcp.build_pool import BuildPool, BuildPoolArgs
+from gpu_ci.kinds.cloud_build.args import BuildPoolArgs
+from gpu_ci.kinds.cloud_build.component import BuildPool
 
 from tests.gpu_ci.harness import Deployment, deploy
 from tests.gpu_ci.support import COMPUTED

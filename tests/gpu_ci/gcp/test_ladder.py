@@ -6,7 +6,8 @@ from typing import Any
 
 import gpu_catalog
 from gpu_ci.errors import Problem
-from gpu_ci.gcp.runner_pool import RunnerPool, RunnerPoolArgs
+from gpu_ci.kinds.gce.args import RunnerPoolArgs
+from gpu_ci.kinds.gce.component import RunnerPool
 from gpu_ci.stack import quotas
 from gpu_common.pulumi_wire import UNKNOWN_STRING
 

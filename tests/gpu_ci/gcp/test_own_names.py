@@ -8,9 +8,9 @@ from typing import Any
 
 import celpy
 import pytest
-from gpu_ci.gcp.build_gpu_bridge import BuildGpuBridge
 from gpu_ci.gcp.host_image_pipeline import HostImagePipeline
 from gpu_ci.gcp.runner_manager import RunnerManager, RunnerManagerArgs
+from gpu_ci.kinds.cloud_build_gpu.component import BuildGpuBridge
 from gpu_ci.stack.checks import KEYS, check
 from gpu_common import google_permissions
 from pulumi_sandbox.providers.gcp.compute.instances_api import api_form

@@ -8,17 +8,19 @@ from pathlib import Path
 from typing import Any
 
 from gpu_ci.component import Component
-from gpu_ci.gcp.build_gpu_bridge import BuildGpuBridge
-from gpu_ci.gcp.build_pool import BuildPool, BuildPoolArgs
 from gpu_ci.gcp.container_image_pipeline import ContainerImagePipeline, ContainerImagePipelineArgs
 from gpu_ci.gcp.github_identity import GithubIdentity
 from gpu_ci.gcp.gke_gpu_node_pool import GkeGpuNodePool
-from gpu_ci.gcp.gke_runner_pool import GkeRunnerPool
 from gpu_ci.gcp.gpu_instance_template import GpuInstanceTemplate
 from gpu_ci.gcp.host_image_pipeline import HostImagePipeline
 from gpu_ci.gcp.runner_manager import RunnerManager
 from gpu_ci.gcp.runner_network import RunnerNetwork
-from gpu_ci.gcp.runner_pool import RunnerPool, RunnerPoolArgs
+from gpu_ci.kinds.cloud_build.args import BuildPoolArgs
+from gpu_ci.kinds.cloud_build.component import BuildPool
+from gpu_ci.kinds.cloud_build_gpu.component import BuildGpuBridge
+from gpu_ci.kinds.gce.args import RunnerPoolArgs
+from gpu_ci.kinds.gce.component import RunnerPool
+from gpu_ci.kinds.gke.component import GkeRunnerPool
 from gpu_common import google_permissions
 from pulumi_sandbox.providers.gcp import discovery
 from pulumi_sandbox.providers.gcp.types import TARGETS

@@ -8,7 +8,8 @@ from typing import Any
 import pulumi
 import pytest
 from gpu_ci.errors import ArgsError
-from gpu_ci.gcp.runner_pool import RunnerPool, RunnerPoolArgs
+from gpu_ci.kinds.gce.args import RunnerPoolArgs
+from gpu_ci.kinds.gce.component import RunnerPool
 
 from tests.gpu_ci.gcp.machine.test_agent_config import GITHUB, KEY
 from tests.gpu_ci.gcp.test_runner_pool import PROJECT, SUBNETWORK, pool

@@ -9,7 +9,8 @@ import pulumi
 import pytest
 from gpu_ci import versions
 from gpu_ci.errors import ArgsError
-from gpu_ci.gcp.runner_pool import RunnerPool, RunnerPoolArgs
+from gpu_ci.kinds.gce.args import RunnerPoolArgs
+from gpu_ci.kinds.gce.component import RunnerPool
 from gpu_common import pulumi_wire
 
 from tests.gpu_ci.harness import UNKNOWN, Deployment, deploy

@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from gpu_ci.aws.eks_runner_pool import aws_report
 from gpu_ci.aws.limits.eks_api import Account, ApiError, AwsEks, Sizes
+from gpu_ci.kinds.eks.health import aws_report
 from pulumi_sandbox.providers.aws import types
 from pulumi_sandbox.providers.aws.eks.api import ACTIVITY, AwsServer, EksApi
 from pulumi_sandbox.world.store import Record, World

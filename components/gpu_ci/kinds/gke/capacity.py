@@ -9,8 +9,8 @@ from collections.abc import Sequence
 
 from gpu_catalog import Machine
 
+from ...gcp.machine.rules import LOCAL_SSD_GIB
 from ...kubernetes.pool.rules import Node
-from ..machine.rules import LOCAL_SSD_GIB
 
 # The reserved share of each step of a node's memory, in GiB. The last step has no end.
 _RESERVED_MEMORY = ((4, 0.25), (4, 0.2), (8, 0.1), (112, 0.06), (float("inf"), 0.02))

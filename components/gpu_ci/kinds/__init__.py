@@ -1,7 +1,7 @@
 """Finds the components of this package by reading its source files. A component is imported at its first use.
 
 The kind of a pool is the value of its field `kind` in a stack file. The component of a kind is the class with this
-value in `KIND`: gce-runners is RunnerPool in gcp/runner_pool.py. The same file has the fields of the kind. Another
+value in `KIND`: gce-runners is RunnerPool in kinds/gce/component.py, and args.py next to it has its fields. Another
 package adds kinds with an entry point of the group `gpu_ci.kinds`, whose value is a package with components.
 The kinds of image pipelines are the values of `IMAGE_KIND`. The kinds of clusters are the values of `CLUSTER_KIND` in
 classes that are no components.
@@ -19,8 +19,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from .component import Component
-    from .kubernetes.cluster import Cluster
+    from ..component import Component
+    from ..kubernetes.cluster import Cluster
+
+
+_ROOT, _PACKAGE = Path(__file__).parents[1], "gpu_ci"
 
 
 @dataclass(frozen=True)
@@ -98,7 +101,7 @@ def cluster_for(kind: str) -> type[Cluster]:
 
 @cache
 def _clusters() -> dict[str, tuple[str, str]]:
-    return clusters_below(Path(__file__).parent, __package__)
+    return clusters_below(_ROOT, _PACKAGE)
 
 
 def kinds() -> dict[str, type[Component]]:
@@ -109,7 +112,7 @@ def kinds() -> dict[str, type[Component]]:
 @cache
 def catalog() -> tuple[ComponentInfo, ...]:
     """Return every resource class of this package and of packages that add kinds, sorted by its type token."""
-    found = list(components_below(Path(__file__).parent, __package__))
+    found = list(components_below(_ROOT, _PACKAGE))
     for entry in importlib.metadata.entry_points(group="gpu_ci.kinds"):
         spec = importlib.util.find_spec(entry.value)
         for folder in spec.submodule_search_locations or () if spec else ():

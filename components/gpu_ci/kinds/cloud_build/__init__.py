@@ -1,0 +1,1 @@
+"""The kind cloud-build: workers of Cloud Build."""

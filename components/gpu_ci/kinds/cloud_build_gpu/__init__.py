@@ -1,0 +1,1 @@
+"""The kind cloud-build-gpu: GPU machines for steps of Cloud Build."""

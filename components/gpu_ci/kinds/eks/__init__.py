@@ -1,0 +1,1 @@
+"""The kind eks-runners: GPU runners on EKS."""

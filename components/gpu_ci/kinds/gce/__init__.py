@@ -1,0 +1,1 @@
+"""The kind gce-runners: GPU runners on Compute Engine."""

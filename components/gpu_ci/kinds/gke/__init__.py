@@ -1,0 +1,1 @@
+"""The kind gke-runners: GPU runners on GKE."""
