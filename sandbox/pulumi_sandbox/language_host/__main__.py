@@ -2,31 +2,16 @@
 
 from __future__ import annotations
 
-import importlib.machinery
-import importlib.util
 import os
 import signal
 import sys
 import threading
-import types
 
-
-def protocol_only() -> None:
-    """Make `pulumi.runtime.proto` importable without the rest of the SDK, whose import takes 0.4 s."""
-    found = importlib.util.find_spec("pulumi")
-    if found is None or not found.submodule_search_locations:
-        sys.exit(f"pulumi-language-python: the Pulumi SDK is not installed\n  got: {sys.executable}\n"
-                 "  expected: a Python environment with the package `pulumi`")  # fmt: skip
-    folder = found.submodule_search_locations[0]
-    for name, path in (("pulumi", folder), ("pulumi.runtime", f"{folder}/runtime")):
-        module = types.ModuleType(name)
-        module.__path__ = [path]
-        module.__spec__ = importlib.machinery.ModuleSpec(name, None, is_package=True)
-        sys.modules[name] = module
+from pulumi_sandbox.protocol import protocol_only
 
 
 def main() -> None:
-    protocol_only()
+    protocol_only("pulumi-language-python")
     from pulumi_sandbox import processes
     from pulumi_sandbox.language_host.host import serve
     from pulumi_sandbox.language_host.nodejs import NodejsHost

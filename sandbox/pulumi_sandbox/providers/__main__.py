@@ -7,6 +7,7 @@ import sys
 import warnings
 
 from pulumi_sandbox.plugins import PROVIDERS
+from pulumi_sandbox.protocol import protocol_only
 
 
 def main(arguments: list[str]) -> int:
@@ -17,6 +18,7 @@ def main(arguments: list[str]) -> int:
     warnings.simplefilter("ignore")
     os.environ.setdefault("GRPC_VERBOSITY", "NONE")
     os.environ.setdefault("GRPC_ENABLE_FORK_SUPPORT", "0")
+    protocol_only(f"pulumi-resource-{arguments[0]}")
     from pulumi_sandbox.providers.resource import Refused
     from pulumi_sandbox.providers.server import cloud_of, serve
     from pulumi_sandbox.workspace import NoProjectError

@@ -127,7 +127,7 @@ def distribution(folder: Path, engine: Engine) -> Path:
 def main() -> None:
     from pulumi_sandbox.language_host import __main__
 
-    __main__.protocol_only = lambda: None
+    __main__.protocol_only = lambda _: None
     server.LanguageHost = OfficialHost  # type: ignore[misc]
     __main__.main()
 
