@@ -19,7 +19,16 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, TypeAlias, TypeVar
 
 import pulumi
 from pulumi.output import Unknown
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, GetCoreSchemaHandler, PrivateAttr, TypeAdapter
+from pydantic import (
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    GetCoreSchemaHandler,
+    PrivateAttr,
+    TypeAdapter,
+    WithJsonSchema,
+)
 from pydantic import ValidationError as Invalid
 from pydantic.alias_generators import to_camel
 from pydantic_core import CoreSchema, InitErrorDetails, PydanticCustomError, core_schema
@@ -253,6 +262,36 @@ class Args(BaseModel):
                 problems += error.problems
         if problems:
             raise ArgsError(self.subject, problems)
+
+
+def _map_or_function(value: Any) -> Any:
+    if not isinstance(value, Mapping) and not callable(value):
+        raise invalid("must be a map of properties, or a function in Python", "wrong-type")
+    return value
+
+
+if TYPE_CHECKING:
+    Changed: TypeAlias = tuple[Mapping[str, Any], pulumi.ResourceOptions]
+    Transform: TypeAlias = Mapping[str, Any] | Callable[[dict[str, Any], pulumi.ResourceOptions], Changed]
+else:
+    Transform = Annotated[Any, BeforeValidator(_map_or_function), WithJsonSchema({"type": "object"})]
+
+
+class ComponentArgs(Args):
+    """The arguments of a component, or of an entry of a stack file."""
+
+    # It is left out of dumps if it is empty, because the checks of nodes depend on dumps of the device plugin.
+    transform: dict[str, Transform] = Field(
+        default={},
+        exclude_if=lambda value: not value,
+        description="changes of its resources, by their role (docs/guides/transform.md)",
+    )
+
+    @classmethod
+    def __pydantic_init_subclass__(cls, **kwargs: Any) -> None:
+        super().__pydantic_init_subclass__(**kwargs)
+        fields = cls.__pydantic_fields__
+        fields["transform"] = fields.pop("transform")  # the last one in every list of the fields
 
 
 def is_late(value: Any) -> bool:

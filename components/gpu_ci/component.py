@@ -10,8 +10,9 @@ import pulumi
 from pydantic.alias_generators import to_camel
 
 from . import naming
-from .args import Args
+from .args import Args, ComponentArgs
 from .pool_args import ManagedPool
+from .transform import Transformation
 
 
 class Component(pulumi.ComponentResource):
@@ -38,7 +39,11 @@ class Component(pulumi.ComponentResource):
     EXAMPLE: ClassVar[dict[str, Any]] = {}
     """Valid arguments, for the documentation and for the tests of all components."""
 
-    def __init__(self, name: str, args: Args, opts: pulumi.ResourceOptions | None = None) -> None:
+    FIXED: ClassVar[dict[str, tuple[str, ...]]] = {}
+    """The properties that `transform` cannot change, by the role of the resource, because the check of the GPUs relies
+    on them, such as `node_config.image_type`. The property `*` stands for the whole resource."""
+
+    def __init__(self, name: str, args: ComponentArgs, opts: pulumi.ResourceOptions | None = None) -> None:
         naming.check(type(self).__name__, name)
         args.set_subject(f"{type(self).__name__} '{name}'")
         self._options_of_children = pulumi.ResourceOptions(depends_on=opts.depends_on if opts else None)
@@ -49,6 +54,10 @@ class Component(pulumi.ComponentResource):
             # the component registers its outputs: "cannot complete a resource … whose registration isn't pending"
             # (pulumi 3.272.0).
             own.depends_on = None
+        self.transformation = Transformation(self, args)
+        if args.transform:
+            ours = pulumi.ResourceOptions(transformations=[self.transformation])
+            own = pulumi.ResourceOptions.merge(own, ours)
         super().__init__(self.TYPE, name, None, own)
 
     def child(self, **options: Any) -> pulumi.ResourceOptions:
@@ -79,7 +88,11 @@ class Component(pulumi.ComponentResource):
         return tuple(name for name, hint in hints.items() if hint.startswith("pulumi.Output["))
 
     def register(self) -> None:
-        """Register exactly the annotated outputs. Constructors call this last."""
+        """Register exactly the annotated outputs. Constructors call this last.
+
+        Raises ArgsError if the argument `transform` has a role that no resource of the component has.
+        """
+        self.transformation.check_roles()
         self.register_outputs(self.state())
 
     def state(self) -> dict[str, pulumi.Output[Any]]:

@@ -9,7 +9,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple
 
-from .args import Args
+from .args import ComponentArgs
 from .errors import Problem
 
 if TYPE_CHECKING:
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from gpu_catalog.cost import Metered
 
 
-class EntryArgs(Args):
+class EntryArgs(ComponentArgs):
     """The arguments of a pool or of an image pipeline."""
 
     CREATES: ClassVar[tuple[str, ...]] = ()

@@ -112,6 +112,8 @@ def _spec(annotation: Any, enum: str, token: str, types: dict[str, Any], *, plai
         return {"$ref": f"#/types/{_enum(arguments, enum, token, types)}", **mark}
     if isinstance(annotation, type) and issubclass(annotation, Args):
         return {"$ref": f"#/types/{_object(annotation, token, types)}", **mark}
+    if annotation is Any:  # the properties of a resource
+        return {"type": "object", "additionalProperties": {"$ref": "pulumi.json#/Any"}}
     return {"type": _PRIMITIVES[annotation], **mark}
 
 

@@ -50,13 +50,16 @@ def outputs(sandbox: SandboxRunner) -> dict[str, Any]:
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize(
+    "fields", [{"machineType": "g2-standard-12"}, {"transform": {"template": {"machineType": "g2-standard-12"}}}]
+)
 def test_a_failed_check_fails_the_up_with_its_own_words_and_the_old_template_serves_until_the_next_up(
-    proven: SandboxRunner,
+    proven: SandboxRunner, fields: dict[str, Any]
 ) -> None:
     [old] = templates(proven)
     # On a machine without a GPU a guest that must use CUDA fails for the real reason.
     proven.run("world", "break", "guest", "--set", "GPU_SMOKE_DEVICE=cuda", "--times", "1")
-    larger = changed(proven, machineType="g2-standard-12")
+    larger = changed(proven, **fields)
     failed, done = proven.steps(*larger, ok=False)
     assert done == NEW_TEMPLATE
     assert failed.has(

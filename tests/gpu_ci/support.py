@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Coroutine
+from collections.abc import Coroutine, Mapping
+from types import MappingProxyType
 from typing import Any, TypeVar
 
 import pulumi
@@ -139,7 +140,9 @@ def scale_set_wiring() -> dict[str, Any]:
     }
 
 
-def build(component: type[Component], name: str = "pool", **options: Any) -> Component:
+def build(
+    component: type[Component], name: str = "pool", transform: Mapping[str, Any] = MappingProxyType({}), **options: Any
+) -> Component:
     """One component from its own example."""
     model = component.ARGS
     given = (
@@ -161,7 +164,7 @@ def build(component: type[Component], name: str = "pool", **options: Any) -> Com
         del wiring["cluster_name"]
     if component.ON_CLUSTER and component.KIND:
         wiring |= {"github_config_url": "https://github.com/acme", "runner_group": "gpu"}
-    return component(name, model(**component.EXAMPLE, **wiring), pulumi.ResourceOptions(**options))
+    return component(name, model(**component.EXAMPLE, **wiring, transform=transform), pulumi.ResourceOptions(**options))
 
 
 def run(work: Coroutine[Any, Any, T]) -> T:

@@ -97,6 +97,9 @@ LABELLED: dict[str, tuple[str, ...] | None] = {
     "kubernetes:networking.k8s.io/v1:NetworkPolicy": None,
 }
 
+# The resources of all components that are the check of the GPUs, or say what was checked.
+FIXED = ("pool-check", "pool-job", "pool-smoke-check", "pool-smoke-job", "pool-configuration", "pool-settings")
+
 
 class Outer(pulumi.ComponentResource):
     def __init__(self, name: str) -> None:
@@ -222,6 +225,20 @@ def test_everything_that_takes_labels_has_them(component: type[Component]) -> No
     for child in made:
         if place := LABELLED[child.type]:
             assert _at(child, place) == {"gpu-ci-pool": "pool", "team": "ml"}, child.name
+
+
+@every_component
+def test_transform_reaches_each_of_its_resources_but_the_check_of_the_gpus(component: type[Component]) -> None:
+    plain = [row for row in alone(component).deployment.rows if row.request.custom]
+    changeable = [row for row in plain if not row.type.startswith("gpu-ci:") and row.name not in FIXED]
+    transform = {row.name.removeprefix("pool-"): lambda args, opts: (args, opts) for row in changeable}
+    made = harness.deploy(lambda: build(component, transform=transform), computed=COMPUTED, calls=CALLS).rows
+    same = [
+        {row.urn: (row.inputs, set(row.request.dependencies)) for row in rows if row.request.custom}
+        for rows in (plain, made)
+    ]
+    assert same[0] == same[1]
+    assert list(component.ARGS.model_fields)[-1] == "transform"
 
 
 def test_their_docstrings_say_what_they_create_cost_leave_and_replace() -> None:

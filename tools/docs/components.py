@@ -58,6 +58,8 @@ def schema() -> dict[str, Any]:
         if not isinstance(item, dict):
             return item
         name = item.get("$ref", "").removeprefix("#/types/")
+        if name == "pulumi.json#/Any":
+            return {"type": "any value"}
         rest = {key: plain(value) for key, value in item.items() if key != "$ref"}
         if name in enums:
             return {**rest, "values": enums[name]}

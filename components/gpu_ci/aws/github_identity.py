@@ -10,7 +10,7 @@ import pulumi
 import pulumi_aws as aws
 from pydantic import Field, ValidationInfo, field_validator
 
-from ..args import Args, Input
+from ..args import Args, ComponentArgs, Input
 from ..component import Component
 from ..errors import invalid
 from ..github_trust import ISSUER, TEMPLATE_CLAIMS, Event, GithubTrust, allowed_events
@@ -26,7 +26,7 @@ ProviderArn = Annotated[str, Field(pattern=rf"^arn:aws[a-z-]*:iam::[0-9]{{12}}:o
 _REPOSITORY = re.compile(r"[A-Za-z0-9-]{1,39}/[A-Za-z0-9._-]{1,100}")
 
 
-class GithubIdentityArgs(GithubTrust):
+class GithubIdentityArgs(GithubTrust, ComponentArgs):
     """The arguments of a GitHub identity on AWS."""
 
     WIRING: ClassVar[frozenset[str]] = frozenset({"tags", "policies", "provider_arn"})

@@ -9,7 +9,7 @@ import pulumi_gcp as gcp
 from pydantic import AfterValidator, Field, ValidationInfo, field_validator
 
 from .. import naming
-from ..args import Args, Input
+from ..args import Args, ComponentArgs, Input
 from ..component import Component
 from ..errors import invalid
 from ..github_trust import ISSUER, Event, GithubTrust, allowed_events
@@ -47,7 +47,7 @@ def _role(value: str) -> str:
     return value
 
 
-class GithubIdentityArgs(GithubTrust):
+class GithubIdentityArgs(GithubTrust, ComponentArgs):
     """The arguments of a GitHub identity on Google Cloud."""
 
     WIRING: ClassVar[frozenset[str]] = frozenset({"project", "roles"})

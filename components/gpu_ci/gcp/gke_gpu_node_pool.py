@@ -52,6 +52,9 @@ class GkeGpuNodePool(Component):
 
     TYPE: ClassVar[str] = "gpu-ci:gcp:GkeGpuNodePool"
     ARGS: ClassVar[type[Args]] = GkeGpuNodePoolArgs
+    FIXED: ClassVar[dict[str, tuple[str, ...]]] = {
+        "nodes": ("node_config.machine_type", "node_config.image_type", "node_config.guest_accelerators")
+    }
     EXAMPLE: ClassVar[dict[str, Any]] = {
         "machineType": "g2-standard-8",
         "zones": ["us-central1-a", "us-central1-b", "us-central1-c"],

@@ -8,7 +8,7 @@ from typing import Annotated, Any, ClassVar
 import pulumi
 from pydantic import AfterValidator, Field
 
-from ..args import Args, Input, Integer
+from ..args import Args, ComponentArgs, Input, Integer
 from ..component import Component
 from ..labels import merge
 from .machine.args import GpuMachineArgs
@@ -17,7 +17,7 @@ from .machine.template import machine_template
 from .resource_names import ServiceAccountEmail
 
 
-class GpuInstanceTemplateArgs(GpuMachineArgs):
+class GpuInstanceTemplateArgs(GpuMachineArgs, ComponentArgs):
     """The arguments of an instance template for GPU machines."""
 
     WIRING: ClassVar[frozenset[str]] = GpuMachineArgs.WIRING | {"service_account_email", "metadata"}

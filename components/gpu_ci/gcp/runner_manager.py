@@ -12,7 +12,7 @@ from gpu_common import google_permissions
 from pydantic import AfterValidator, Field, field_validator
 
 from .. import naming
-from ..args import Args, Input, Integer, PlainInput, StrictBool
+from ..args import Args, ComponentArgs, Input, Integer, PlainInput, StrictBool
 from ..component import Component
 from ..errors import invalid
 from ..labels import Labels, merge
@@ -111,7 +111,7 @@ class ManagerSettings(ManagerChoices):
     )
 
 
-class RunnerManagerArgs(ManagerChoices):
+class RunnerManagerArgs(ManagerChoices, ComponentArgs):
     """The arguments of a runner manager on Google Cloud."""
 
     WIRING: ClassVar[frozenset[str]] = frozenset(
@@ -162,6 +162,7 @@ class RunnerManager(Component):
     TYPE: ClassVar[str] = "gpu-ci:gcp:RunnerManager"
     ARGS: ClassVar[type[Args]] = RunnerManagerArgs
     KIND: ClassVar[str] = ""
+    FIXED: ClassVar[dict[str, tuple[str, ...]]] = {"configuration": ("*",)}
     EXAMPLE: ClassVar[dict[str, Any]] = ManagerChoices.EXAMPLE
 
     state_object: pulumi.Output[str]

@@ -8,7 +8,7 @@ import pulumi
 import pulumi_gcp as gcp
 from pydantic import AfterValidator, Field
 
-from ..args import Args, Input
+from ..args import Args, ComponentArgs, Input
 from ..component import Component
 from .network_choices import NetworkChoices, network_region
 from .resource_names import REGION, Network, Project
@@ -27,7 +27,7 @@ _DENY_PRIORITY, _ALLOW_PRIORITY = 1000, 900
 _NAT_PORTS = (64, 4096)
 
 
-class RunnerNetworkArgs(NetworkChoices):
+class RunnerNetworkArgs(NetworkChoices, ComponentArgs):
     """The arguments of a runner network."""
 
     WIRING: ClassVar[frozenset[str]] = frozenset({"project"})

@@ -9,7 +9,7 @@ import pulumi
 import pulumi_github as github
 from pydantic import AfterValidator, Field, ValidationInfo, field_validator
 
-from ..args import Args, Input, PlainInput, SecretInput
+from ..args import Args, ComponentArgs, Input, PlainInput, SecretInput
 from ..component import Component
 from ..errors import invalid
 from .names import EachOnce, EnvironmentName, KeysOnce, RepositoryName, SettingName
@@ -113,7 +113,7 @@ def _size(value: str) -> str:
 Value = Annotated[str, Field(min_length=1), AfterValidator(_size)]
 
 
-class ActionsSecretsArgs(Args):
+class ActionsSecretsArgs(ComponentArgs):
     """The secrets and variables on GitHub, and their scope."""
 
     WIRING: ClassVar[frozenset[str]] = frozenset({"secrets"})

@@ -8,7 +8,7 @@ import pulumi
 import pulumi_github as github
 from pydantic import AfterValidator, Field, ValidationInfo, field_validator
 
-from ..args import Args, Input, Integer, StrictBool
+from ..args import Args, ComponentArgs, Input, Integer, StrictBool
 from ..component import Component
 from ..errors import at_path, invalid, raise_problems
 from .names import RepositoryName
@@ -120,7 +120,7 @@ def _contexts_once(checks: list[RequiredCheck]) -> list[RequiredCheck]:
     return checks
 
 
-class RepositoryRulesArgs(Args):
+class RepositoryRulesArgs(ComponentArgs):
     """The rules of the default branch."""
 
     repository: Input[RepositoryName] = Field(description="the name of the repository, without its owner")

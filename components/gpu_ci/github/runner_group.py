@@ -8,7 +8,7 @@ import pulumi
 import pulumi_github as github
 from pydantic import AfterValidator, Field
 
-from ..args import Args, Input
+from ..args import Args, ComponentArgs, Input
 from ..component import Component
 from ..errors import Problem, invalid
 from .names import EachOnce, RepositoryName, WorkflowRef
@@ -33,7 +33,7 @@ def _not_default(value: str) -> str:
 GroupName = Annotated[str, Field(min_length=1, max_length=100), AfterValidator(_not_default)]
 
 
-class RunnerGroupArgs(Args):
+class RunnerGroupArgs(ComponentArgs):
     """The repositories and workflows that may use the runners."""
 
     group_name: Input[GroupName] | None = Field(

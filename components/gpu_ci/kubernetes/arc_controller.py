@@ -17,7 +17,7 @@ import pulumi_kubernetes as kubernetes
 from pydantic import Field
 
 from .. import versions
-from ..args import Args, Input, Integer, StrictBool
+from ..args import Args, ComponentArgs, Input, Integer, StrictBool
 from ..component import Component
 from . import gpu_nodes
 from .name_types import CONTAINER_SECURITY, POD_SECURITY, NamespaceName
@@ -46,7 +46,7 @@ def definitions() -> list[dict[str, Any]]:
 _CHARTS = "oci://ghcr.io/actions/actions-runner-controller-charts"
 
 
-class ArcControllerArgs(Args):
+class ArcControllerArgs(ComponentArgs):
     """The arguments of the controller."""
 
     WIRING: ClassVar[frozenset[str]] = frozenset({"watch_single_namespace"})

@@ -10,7 +10,7 @@ import pulumi_kubernetes as kubernetes
 from pydantic import AfterValidator, Field
 
 from .. import versions
-from ..args import Args, Integer, StrictBool
+from ..args import Args, ComponentArgs, Integer, StrictBool
 from ..component import Component
 from ..errors import at_path, invalid, raise_problems
 from . import gpu_nodes
@@ -113,7 +113,7 @@ def _without_default(value: dict[str, Any]) -> dict[str, Any]:
     return value
 
 
-class DevicePluginArgs(Args):
+class DevicePluginArgs(ComponentArgs):
     """The arguments of the device plugin: its placement, and how it shares GPUs."""
 
     # Each strategy needs settings of the node's container toolkit. Without them, containers get no GPU with

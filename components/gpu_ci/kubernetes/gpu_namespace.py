@@ -14,7 +14,7 @@ import pulumi
 import pulumi_kubernetes as kubernetes
 from pydantic import AfterValidator, Field
 
-from ..args import Args, Input, Integer, SecretInput
+from ..args import Args, ComponentArgs, Input, Integer, SecretInput
 from ..component import Component
 from ..errors import invalid
 from . import gpu_nodes, kueue_labels
@@ -162,7 +162,7 @@ class ImagePullSecret(Args):
     )
 
 
-class GpuNamespaceArgs(Args):
+class GpuNamespaceArgs(ComponentArgs):
     """The arguments of a namespace, and the limits of its pods."""
 
     namespace: NamespaceName | None = Field(

@@ -9,7 +9,7 @@ import pulumi_kubernetes as kubernetes
 from pydantic import Field
 
 from .. import versions
-from ..args import Args, Input
+from ..args import Args, ComponentArgs, Input
 from ..component import Component
 from . import gpu_nodes
 from .name_types import (
@@ -39,7 +39,7 @@ _UID = 65534
 _LABEL = "gpu-ci-pre-pull"
 
 
-class ImagePrePullArgs(Args):
+class ImagePrePullArgs(ComponentArgs):
     """The nodes of a pool, and the images to pull on them."""
 
     WIRING: ClassVar[frozenset[str]] = frozenset({"namespace"})

@@ -18,7 +18,7 @@ import pulumi_kubernetes as kubernetes
 from pydantic import Field, model_validator
 
 from .. import versions
-from ..args import Args, Integer
+from ..args import Args, ComponentArgs, Integer
 from ..component import Component
 from ..errors import at_path, invalid, raise_problems
 from . import gpu_nodes
@@ -91,7 +91,7 @@ class ClusterQueue(Args):
         return self
 
 
-class KueueArgs(Args):
+class KueueArgs(ComponentArgs):
     """The arguments of Kueue, with the quota of each team."""
 
     queues: dict[QueueName, ClusterQueue] = Field(

@@ -44,6 +44,7 @@ class RunnerScaleSet(Component):
 
     TYPE: ClassVar[str] = "gpu-ci:kubernetes:RunnerScaleSet"
     ARGS: ClassVar[type[Args]] = RunnerScaleSetArgs
+    FIXED: ClassVar[dict[str, tuple[str, ...]]] = {"release": ("values.template.spec.nodeSelector",)}
     EXAMPLE: ClassVar[dict[str, Any]] = {
         "githubConfigUrl": "https://github.com/acme",
         "runnerGroup": "gpu",

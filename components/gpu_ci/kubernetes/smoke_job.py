@@ -67,6 +67,7 @@ class SmokeJob(Component):
 
     TYPE: ClassVar[str] = "gpu-ci:kubernetes:SmokeJob"
     ARGS: ClassVar[type[Args]] = SmokeJobArgs
+    FIXED: ClassVar[dict[str, tuple[str, ...]]] = {"job": ("*",), "check": ("*",), "peers": ("*",)}
     EXAMPLE: ClassVar[dict[str, Any]] = {
         "pool": "l4",
         "image": f"docker.io/pytorch/pytorch:2.10.0-cuda13.0-cudnn9-runtime@sha256:{'0' * 64}",

@@ -110,7 +110,7 @@ def test_another_image_of_the_user_is_a_new_version_of_the_template() -> None:
 def test_every_argument_is_in_the_table_but_the_region() -> None:
     """Another region is another cluster: everything that is in one is made anew."""
     fields = {field for _, change, _ in CHANGES for field in change}
-    assert set(GpuNodeGroupArgs.model_fields) - fields == {"pool", "region"}
+    assert set(GpuNodeGroupArgs.model_fields) - fields == {"pool", "region", "transform"}
 
 
 def test_the_docstring_names_what_makes_another_node_group() -> None:

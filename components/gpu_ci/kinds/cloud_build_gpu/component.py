@@ -65,6 +65,7 @@ class BuildGpuBridge(Component):
     ARGS: ClassVar[type[Args]] = BuildGpuBridgeArgs
     KIND: ClassVar[str] = "cloud-build-gpu"
     ENTRY_NAME: ClassVar[str] = "gpu-tests"
+    FIXED: ClassVar[dict[str, tuple[str, ...]]] = {"settings": ("*",)}
     EXAMPLE: ClassVar[dict[str, Any]] = {
         "machineType": "g2-standard-8",
         "zones": ["us-central1-a", "us-central1-b", "us-central1-c"],

@@ -45,6 +45,7 @@ class RunnerPool(Component):
     ARGS: ClassVar[type[Args]] = RunnerPoolArgs
     KIND: ClassVar[str] = "gce-runners"
     INIT_OPTIONS: ClassVar[tuple[str, ...]] = ("project",)
+    FIXED: ClassVar[dict[str, tuple[str, ...]]] = {"group": ("versions", "all_instances_config")}
     EXAMPLE: ClassVar[dict[str, Any]] = {
         "machineType": "g2-standard-8",
         "zones": ["us-central1-a", "us-central1-b", "us-central1-c"],

@@ -221,5 +221,8 @@ class RunnerPoolArgs(PoolArgs):
         return (self.max + self.smoke.nodes) * self.node.devices
 
     def fields_of(self, model: type[Args]) -> dict[str, Any]:
-        """Return the values of the fields of `model`, all of which these arguments have."""
-        return {name: getattr(self, name) for name in model.model_fields}
+        """Return the values of the fields of `model`, all of which these arguments have.
+
+        The pool itself applies `transform`, also to the resources of its parts.
+        """
+        return {name: getattr(self, name) for name in model.model_fields if name != "transform"}

@@ -6,7 +6,7 @@ from typing import Annotated, Any, ClassVar, Literal, TypeAlias
 
 from pydantic import Field, ValidationInfo, field_validator
 
-from ...args import Args, Input, Integer, SecretInput, StrictBool
+from ...args import Args, ComponentArgs, Input, Integer, SecretInput, StrictBool
 from ...errors import at_path, invalid, raise_problems
 from .. import gpu_nodes
 from ..kueue_labels import QueueName
@@ -260,7 +260,7 @@ class RunnerChoices(Args):
         return value
 
 
-class RunnerScaleSetArgs(RunnerChoices):
+class RunnerScaleSetArgs(RunnerChoices, ComponentArgs):
     """The arguments of a scale set: the source of its jobs, its size, and the resources of a job."""
 
     WIRING: ClassVar[frozenset[str]] = frozenset({"namespace", "controller", "app"})

@@ -6,7 +6,7 @@ from typing import ClassVar
 
 from pydantic import Field, ValidationInfo, field_validator
 
-from ...args import Args, Input, Integer, StrictBool
+from ...args import ComponentArgs, Input, Integer, StrictBool
 from ...errors import invalid
 from ..name_types import (
     ENVIRONMENT,
@@ -21,7 +21,7 @@ from ..name_types import (
 )
 
 
-class SmokeJobArgs(Args):
+class SmokeJobArgs(ComponentArgs):
     """The nodes to check, their expected GPU, and the image of the check."""
 
     WIRING: ClassVar[frozenset[str]] = frozenset({"namespace", "namespace_gpus", "node_labels", "rerun_on"})
