@@ -15,7 +15,6 @@ from pulumi_sandbox.providers.gcp import (
     discovery,
     errors,
     kms,
-    locations,
     machine_services,
     object_storage,
     permissions,
@@ -219,7 +218,7 @@ class Gcp(Cloud):
         yield from self._not_permitted(res, "update" if res.old_inputs is not None else "create")
         site = self.site(res)
         refused = self.restrictions.service(res.token, site.place(res.inputs)[0])
-        for refusal in (*refused, *locations.refusals(res.token, res.inputs)):
+        for refusal in (*refused, *rules.wrong_locations(res.token, res.inputs)):
             kind = res.token.rpartition(":")[2]
             yield f"Error {'updating' if res.old_inputs else 'creating'} {kind}: {refusal}"
         if res.token in types.TARGETS and res.old_inputs is None and res.token != types.SECRET_VERSION:
