@@ -231,9 +231,8 @@ class Gcp(Cloud):
 
     def delete_blockers(self, res: Resource) -> Iterable[str]:
         yield from self._not_permitted(res, "delete")
-        for kind, user in self.existing.users(res.token, res.id):
-            resource_kind = "instance template" if kind == "instance_template" else kind
-            yield f"Error deleting {resource_kind}: {errors.in_use(kind, res.id, user)}"
+        for group in self.existing.groups_of(res.id) if res.token in types.TEMPLATES else ():
+            yield f"Error deleting instance template: {errors.in_use('instance_template', res.id, group)}"
 
     def remains(self, token: str) -> bool:
         return token in kms.NEVER_DELETED
