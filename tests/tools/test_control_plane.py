@@ -84,7 +84,7 @@ def test_a_build_that_fails_leaves_nothing_that_counts_as_built(checkout: Checko
 
 
 def test_the_modules_have_the_version_that_the_sandbox_emulates() -> None:
-    from pulumi_sandbox.providers.kubernetes.schema.validation import VERSION
+    from pulumi_sandbox.providers.kubernetes.validation import VERSION
 
     text = (ROOT / "tools" / "kubernetes" / "go.mod").read_text()
     [number] = [line.split()[1] for line in text.splitlines() if line.startswith("\tk8s.io/kubernetes v")]

@@ -60,10 +60,6 @@ class Cloud:
     def stop(self) -> None:
         """Called once, when the engine stops the provider: stop the background services."""
 
-    def check_config(self, config: dict[str, Any]) -> Iterable[Problem]:
-        """Return the problems of the provider's configuration, except those of its shape."""
-        return ()
-
     def configure(self, config: dict[str, Any]) -> None:
         """Called before the first resource: add the vendor's default values to `config` in place."""
 

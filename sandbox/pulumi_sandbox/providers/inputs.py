@@ -6,12 +6,6 @@ from collections.abc import Mapping
 from typing import Any
 
 from pulumi_sandbox.providers.resource import DEFAULTS
-from pulumi_sandbox.providers.values import UNKNOWN
-
-
-def is_known(value: Any) -> bool:
-    """Return True if a value is set and known."""
-    return value is not None and value is not UNKNOWN
 
 
 def table(value: Any) -> dict[str, Any]:

@@ -120,8 +120,7 @@ class Servicer(provider_pb2_grpc.ResourceProviderServicer):
     def CheckConfig(self, request: pb.CheckRequest, context: grpc.ServicerContext) -> pb.CheckResponse:
         config = decode(request.news)
         checked = self.cloud.shapes.check_config(config.values, config.secrets)
-        problems = checked.problems or list(self.cloud.check_config(dict(checked.inputs)))
-        return pb.CheckResponse(inputs=request.news, failures=failures(problems, config))
+        return pb.CheckResponse(inputs=request.news, failures=failures(checked.problems, config))
 
     @with_grpc_errors
     def DiffConfig(self, request: pb.DiffRequest, context: grpc.ServicerContext) -> pb.DiffResponse:

@@ -9,7 +9,7 @@ from importlib.resources import files
 from typing import Any
 
 from jsonschema import Draft202012Validator
-from pulumi_sandbox.providers.kubernetes.schema import validation
+from pulumi_sandbox.providers.kubernetes import validation
 
 Object = dict[str, Any]
 NAMESPACE, SYSTEM, LISTENER = "gpu-ci", "arc-systems", "l4-6cd58d58-listener"

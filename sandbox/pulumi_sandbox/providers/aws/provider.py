@@ -24,7 +24,7 @@ from pulumi_sandbox.providers.resource import Problem, PureFunction, Refused, Re
 from pulumi_sandbox.providers.sandbox_file import SettingsError
 from pulumi_sandbox.providers.sdk.types import Type
 from pulumi_sandbox.providers.values import Unknown, leaves
-from pulumi_sandbox.world.store import Fault, Record
+from pulumi_sandbox.world.store import Record
 
 # The length of the suffix after a name prefix (terraform-plugin-sdk helper/id: a timestamp and a counter).
 PREFIX_DIGITS = 26
@@ -164,9 +164,6 @@ class Aws(Cloud):
     def fault_kinds(self, token: str) -> tuple[str, ...]:
         # For a node group, refusals() applies these faults to the launch of its first machines.
         return () if token == types.NODE_GROUP else super().fault_kinds(token)
-
-    def fault_text(self, fault: Fault, res: Resource) -> str:
-        return faults.text(fault, res) or super().fault_text(fault, res)
 
     def preview_outputs(self, res: Resource) -> dict[str, Any]:
         return eks_outputs.template_preview(res) if res.token == types.LAUNCH_TEMPLATE else {}

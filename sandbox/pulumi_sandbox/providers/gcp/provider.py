@@ -15,7 +15,6 @@ from pulumi_sandbox.providers.gcp import (
     discovery,
     errors,
     kms,
-    locations,
     machine_services,
     object_storage,
     permissions,
@@ -219,7 +218,7 @@ class Gcp(Cloud):
         yield from self._not_permitted(res, "update" if res.old_inputs is not None else "create")
         site = self.site(res)
         refused = self.restrictions.service(res.token, site.place(res.inputs)[0])
-        for refusal in (*refused, *locations.refusals(res.token, res.inputs)):
+        for refusal in (*refused, *rules.wrong_locations(res.token, res.inputs)):
             kind = res.token.rpartition(":")[2]
             yield f"Error {'updating' if res.old_inputs else 'creating'} {kind}: {refusal}"
         if res.token in types.TARGETS and res.old_inputs is None and res.token != types.SECRET_VERSION:
@@ -232,9 +231,8 @@ class Gcp(Cloud):
 
     def delete_blockers(self, res: Resource) -> Iterable[str]:
         yield from self._not_permitted(res, "delete")
-        for kind, user in self.existing.users(res.token, res.id):
-            resource_kind = "instance template" if kind == "instance_template" else kind
-            yield f"Error deleting {resource_kind}: {errors.in_use(kind, res.id, user)}"
+        for group in self.existing.groups_of(res.id) if res.token in types.TEMPLATES else ():
+            yield f"Error deleting instance template: {errors.in_use('instance_template', res.id, group)}"
 
     def remains(self, token: str) -> bool:
         return token in kms.NEVER_DELETED

@@ -28,14 +28,6 @@ KINDS = {
     "workerPools": types.WORKER_POOL,
     "clusters": types.CLUSTER,
 }
-# The types, with their inputs, whose references block the deletion of a resource.
-USERS = {
-    types.NETWORK: (
-        (types.SUBNETWORK, "network"),
-        (types.FIREWALL, "network"),
-        (types.ROUTER, "network"),
-    ),
-}
 VERSION = "gcp:secretmanager/getSecretVersion:getSecretVersion"
 ACCESS = "gcp:secretmanager/getSecretVersionAccess:getSecretVersionAccess"
 # The provider's text before Google's message: hashicorp/terraform-provider-google@683d638d,
@@ -119,20 +111,13 @@ class ExistingResources:
 
     # -- at Delete ----------------------------------------------------------------------------------------------------
 
-    def users(self, token: str, path: str) -> Iterator[tuple[str, str]]:
-        """Yield a kind, in Google's terms, and a path for each resource that still uses this one."""
-        if token in types.TEMPLATES:
-            for group in self.world.find(types.REGION_GROUP):
-                for row in rows(group.inputs.get("versions")):
-                    reference = table(row).get("instanceTemplate")
-                    if isinstance(reference, str) and absolute(reference, part(group.id, "projects")) == path:
-                        yield "instance_template", group.id
-        for kind, field_name in USERS.get(token, ()):
-            for user in self.world.find(kind):
-                reference = user.inputs.get(field_name)
-                links = reference if isinstance(reference, list) else [reference]
-                if any(isinstance(link, str) and _refers_to(link, path, user.id) for link in links):
-                    yield _kind(token).lower(), user.id
+    def groups_of(self, template: str) -> Iterator[str]:
+        """Yield the path of each instance group that still uses a template."""
+        for group in self.world.find(types.REGION_GROUP):
+            for row in rows(group.inputs.get("versions")):
+                reference = table(row).get("instanceTemplate")
+                if isinstance(reference, str) and absolute(reference, part(group.id, "projects")) == template:
+                    yield group.id
 
     def next_version(self, secret: str) -> int:
         """Return the next version id of a secret. Ids count up from 1 (discovery document secretmanager v1)."""
@@ -142,16 +127,6 @@ class ExistingResources:
             if row.id.startswith(f"{secret}/versions/")
         ]
         return max(versions, default=0) + 1
-
-
-def _refers_to(reference: str, path: str, user: str) -> bool:
-    """Return True if the reference means the path; a bare name is in the referring resource's own project."""
-    same_project = part(path, "projects") == part(user, "projects")
-    return (
-        absolute(reference, part(user, "projects")) == path
-        if "/" in reference
-        else same_project and reference == last(path)
-    )
 
 
 def soft_deleted(path: str) -> str:

@@ -13,9 +13,8 @@ from functools import cache
 from importlib.resources import files
 from typing import Any
 
+from pulumi_sandbox.providers.kubernetes import validation
 from pulumi_sandbox.providers.kubernetes.helm.charts import KUEUE, chart_of
-from pulumi_sandbox.providers.kubernetes.objects import inner, items
-from pulumi_sandbox.providers.kubernetes.schema import validation
 from pulumi_sandbox.providers.resource import Problem
 from pulumi_sandbox.world.store import Record, World
 
@@ -48,9 +47,7 @@ def check(api_version: str, kind: str, inputs: Mapping[str, Any]) -> Iterator[Pr
     """Yield the problems of an object. A kind or a version that the sandbox does not know has none."""
     for version in _definitions().get(kind, {}).get("versions", ()):
         if api_version == f"{GROUP}/{version['name']}":
-            schema = version["schema"]["openAPIV3Schema"]
-            problems = list(validation.check_schema(schema, inputs))
-            yield from problems or (_cluster_queue(inputs) if kind == "ClusterQueue" else ())
+            yield from validation.check_schema(version["schema"]["openAPIV3Schema"], inputs)
 
 
 def refusals(world: World, token: str) -> Iterator[str]:
@@ -74,13 +71,3 @@ def delete_all(world: World, why: str) -> None:
     for token in (LOCAL_QUEUE, CLUSTER_QUEUE, FLAVOR):
         for row in world.find(token):
             world.delete(token, row.id, why)
-
-
-def _cluster_queue(inputs: Mapping[str, Any]) -> Iterator[Problem]:
-    """Evaluate the rule of the definition that concerns quotas (x-kubernetes-validations)."""
-    flavors = [
-        each for _, group in items(inner(inputs, "spec", "resourceGroups")) for _, each in items(group.get("flavors"))
-    ]
-    quotas = [each for flavor in flavors for _, each in items(flavor.get("resources"))]
-    if any(each.get("borrowingLimit") is not None for each in quotas) and not inner(inputs, "spec", "cohortName"):
-        yield Problem("spec", "Invalid value: borrowingLimit must be nil when cohort is empty")

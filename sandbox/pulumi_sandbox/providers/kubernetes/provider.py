@@ -12,12 +12,11 @@ from pulumi_sandbox.providers import bridged
 from pulumi_sandbox.providers.cloud import Cloud
 from pulumi_sandbox.providers.diff import UPDATE, Change
 from pulumi_sandbox.providers.kubernetes import cluster as kubernetes_cluster
-from pulumi_sandbox.providers.kubernetes import kueue, objects, rules
+from pulumi_sandbox.providers.kubernetes import kueue, objects, validation
 from pulumi_sandbox.providers.kubernetes.helm.charts import RUNNER_SET
 from pulumi_sandbox.providers.kubernetes.objects import inner
 from pulumi_sandbox.providers.kubernetes.releases import DEFINITION, PATCH, Releases
 from pulumi_sandbox.providers.kubernetes.scheduling.scheduler import Scheduler
-from pulumi_sandbox.providers.kubernetes.schema import validation
 from pulumi_sandbox.providers.kubernetes.workloads import await_rules
 from pulumi_sandbox.providers.kubernetes.workloads.gate import JOB, Gate
 from pulumi_sandbox.providers.kubernetes.workloads.pods import Workloads
@@ -44,40 +43,17 @@ CLUSTER_WIDE = frozenset(
 
 # The fields that replace an object, by group and kind (pulumi-kubernetes, provider/pkg/provider/diff.go at 94977969,
 # `forceNew`). They apply to all current versions of a group. `metadata.name` and `metadata.namespace` replace any kind.
+# Kinds that no component creates are left out.
 IDENTITY = ("metadata.name", "metadata.namespace")
-_CONTAINER = (
-    "args", "command", "env", "image", "imagePullPolicy", "lifecycle", "livenessProbe", "ports", "readinessProbe",
-    "resources", "securityContext", "stdin", "stdinOnce", "terminationMessagePath", "terminationMessagePolicy", "tty",
-    "volumeDevices", "volumeMounts", "workingDir",
-)  # fmt: skip
-_POD = (
-    "affinity", "automountServiceAccountToken", "dnsConfig", "dnsPolicy", "enableServiceLinks", "hostAliases",
-    "hostIPC", "hostNetwork", "hostPID", "hostname", "imagePullSecrets", "nodeName", "nodeSelector", "overhead",
-    "preemptionPolicy", "priority", "priorityClassName", "readinessGates", "restartPolicy", "runtimeClassName",
-    "schedulerName", "securityContext", "serviceAccount", "serviceAccountName", "shareProcessNamespace", "subdomain",
-    "terminationGracePeriodSeconds", "volumes",
-)  # fmt: skip
 REPLACES: dict[tuple[str, str], tuple[str, ...]] = {
     ("apps", "DaemonSet"): ("spec.selector",),
     ("apps", "Deployment"): ("spec.selector",),
-    ("apps", "StatefulSet"): (
-        "spec.podManagementPolicy", "spec.revisionHistoryLimit", "spec.selector", "spec.serviceName",
-        "spec.volumeClaimTemplates",
-    ),
     ("batch", "Job"): ("spec.completions", "spec.parallelism", "spec.selector", "spec.template"),
-    ("core", "PersistentVolumeClaim"): (
-        "spec.accessModes", "spec.selector", "spec.storageClassName", "spec.volumeName",
-    ),
-    ("core", "Pod"): (
-        *(f"spec.{one}" for one in _POD),
-        *(f"spec.{kind}[*].{one}" for kind in ("containers", "initContainers") for one in _CONTAINER),
-    ),
     ("core", "ResourceQuota"): ("spec.scopes",),
     ("core", "Secret"): ("type",),
     ("core", "Service"): ("spec.clusterIP",),
     ("rbac.authorization.k8s.io", "ClusterRoleBinding"): ("roleRef",),
     ("rbac.authorization.k8s.io", "RoleBinding"): ("roleRef",),
-    ("storage.k8s.io", "StorageClass"): ("parameters", "provisioner"),
 }  # fmt: skip
 
 # These fields also replace an object unless the provider sets enableSecretMutable or enableConfigMapMutable
@@ -173,8 +149,7 @@ class Kubernetes(Cloud):
         elif group == kueue.GROUP:
             yield from kueue.check(version, kind, res.inputs)
         else:
-            # The rules are for objects that fit the schema.
-            yield from list(validation.check(version, kind, res.inputs)) or rules.check(group, kind, res.inputs)
+            yield from validation.check(version, kind, res.inputs)
 
     def replaces(self, token: str, path: str) -> bool | None:
         if token == RELEASE:

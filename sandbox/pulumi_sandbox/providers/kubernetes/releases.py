@@ -6,11 +6,10 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from pulumi_sandbox.providers.kubernetes import kueue
+from pulumi_sandbox.providers.kubernetes import kueue, validation
 from pulumi_sandbox.providers.kubernetes.helm import charts
 from pulumi_sandbox.providers.kubernetes.helm.charts import CONTROLLER, KUEUE, SCALE_SET
 from pulumi_sandbox.providers.kubernetes.objects import inner
-from pulumi_sandbox.providers.kubernetes.schema import validation
 from pulumi_sandbox.providers.kubernetes.workloads.pods import Workloads
 from pulumi_sandbox.providers.kubernetes.workloads.runners import Runners, is_ending
 from pulumi_sandbox.providers.resource import Problem, Resource

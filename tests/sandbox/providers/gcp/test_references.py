@@ -106,32 +106,15 @@ def test_what_is_missing_is_refused_until_sandbox_yaml_lists_it(
     listed.make(token, "it", inputs)
 
 
-def test_a_subnetwork_of_the_stack_or_of_a_lookup_exists_and_holds_its_network(google: Google) -> None:
+def test_a_subnetwork_of_the_stack_or_of_a_lookup_exists(google: Google) -> None:
     network = google.make(types.NETWORK, "ci", {"name": "ci", "autoCreateSubnetworks": False})
     inputs = {"name": "ci", "network": network.id, "ipCidrRange": "10.1.0.0/24"}
     subnetwork = google.make(types.SUBNETWORK, "ci", inputs)
     assert (subnetwork.id, subnetwork.outputs["gatewayAddress"]) == (SUBNETWORK, "10.1.0.1")
     google.make(types.REGION_TEMPLATE, "template", with_subnetwork(subnetwork.outputs["selfLink"]))
-    with pytest.raises(Refused, match=f"already being used by '{SUBNETWORK}', resourceInUseByAnotherResource"):
-        google.delete(network)
     token = "gcp:compute/getSubnetwork:getSubnetwork"
     found, _ = google.cloud.invoke(token, {"name": "other", "region": "us-central1", "project": "ci-project"})
     google.make(types.REGION_TEMPLATE, "two", with_subnetwork(found["selfLink"]))
-
-
-@pytest.mark.parametrize("kind", ["router", "firewall"])
-def test_a_network_that_is_used_stays(google: Google, kind: str) -> None:
-    made = google.make(types.NETWORK, "ci", {"name": "ci"})
-    users = {
-        "router": (types.ROUTER, {"network": "ci"}),
-        "firewall": (types.FIREWALL, {"network": made.id, "denies": [{"protocol": "all"}], "sourceTags": ["a"]}),
-    }
-    user = google.make(users[kind][0], "it", users[kind][1])
-    with pytest.raises(Refused, match=f"already being used by '{user.id}', resourceInUseByAnotherResource"):
-        google.delete(made)
-    google.delete(user)
-    google.delete(made)
-    assert google.world.find() == []
 
 
 def test_a_subnetwork_of_another_region_is_refused(google: Google) -> None:

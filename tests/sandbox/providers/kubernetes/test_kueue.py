@@ -83,16 +83,10 @@ def test_the_release_takes_every_object_of_kueue_with_it(queued: Cluster) -> Non
     assert (list(made.values()), list(left.values())) == ([1, 1, 1], [0, 0, 0])
 
 
-STEPS = "spec/resourceGroups/0/flavors/0/resources/0"
 # The change of a ClusterQueue, and its problem.
 WRONG_QUEUES: list[tuple[str, Any, str]] = [
     ("spec/cohort", "gpu", "spec.cohort: field not declared in schema"),
     ("spec/resourceGroups/0/flavors/0/name", ..., "spec.resourceGroups[0].flavors[0].name: Required value"),
-    (
-        f"{STEPS}/borrowingLimit",
-        "1",
-        "spec: Invalid value: borrowingLimit must be nil when cohort is empty",
-    ),
 ]
 
 

@@ -1,4 +1,4 @@
-"""Objects that the schemas of Kubernetes 1.36 or the rules of its API server refuse."""
+"""Objects that the schemas of Kubernetes 1.36 refuse, and too much data."""
 
 from __future__ import annotations
 
@@ -12,14 +12,12 @@ from tests.sandbox.providers.kubernetes.conftest import GPU, JOB, Cluster, chang
 CONFIG_MAP, SECRET = "kubernetes:core/v1:ConfigMap", "kubernetes:core/v1:Secret"
 SPEC, PLACE = "spec/template/spec", "spec.template.spec.containers[0]"
 RESOURCES = f"{SPEC}/containers/0/resources"
-ENDS = "and must start and end with an alphanumeric character"
 
 
 def test_objects_as_the_documentation_writes_them_are_accepted(cluster: Cluster) -> None:
     assert cluster.problems(JOB, job()) == []
     widget = {"metadata": {"name": "w"}, "spec": {"anything": 1}}
     assert cluster.problems("kubernetes:example.com/v1:Widget", widget) == []
-    # No component creates a StatefulSet: only its schema counts.
     stateful_set = {"metadata": {"name": "a"}, "spec": {"selector": {}, "serviceName": "A b", "template": {}}}
     assert cluster.problems("kubernetes:apps/v1:StatefulSet", stateful_set) == []
 
@@ -48,54 +46,6 @@ def test_objects_as_the_documentation_writes_them_are_accepted(cluster: Cluster)
 )
 def test_a_schema_refuses_fields_and_types(cluster: Cluster, path: str, value: Any, expected: str) -> None:
     assert cluster.problems(JOB, changed(job(), path, value)) == [expected]
-
-
-@pytest.mark.parametrize(
-    ("path", "value", "expected"),
-    [
-        (
-            "metadata/name",
-            "My_Job",
-            (
-                'metadata.name: Invalid value: "My_Job": a lowercase RFC 1123 subdomain must consist of lower case '
-                f"alphanumeric characters, '-' or '.', {ENDS}"
-            ),
-        ),
-        (
-            "metadata/name",
-            "x" * 64,
-            f'spec.template.labels: Invalid value: "{"x" * 64}": must be no more than 63 bytes',
-        ),
-        (
-            "metadata/labels/pool",
-            "a b",
-            (
-                'metadata.labels: Invalid value: "a b": a valid label must be empty or consist of alphanumeric '
-                f"characters, '-', '_' or '.', {ENDS}"
-            ),
-        ),
-        (
-            "metadata/labels",
-            {"-pool": "a"},
-            (
-                'metadata.labels: Invalid value: "-pool": name part must consist of alphanumeric characters, '
-                f"'-', '_' or '.', {ENDS}"
-            ),
-        ),
-    ],
-)
-def test_a_job_is_refused_as_by_the_api_server(cluster: Cluster, path: str, value: Any, expected: str) -> None:
-    assert cluster.problems(JOB, changed(job(), path, value)) == [expected]
-
-
-def test_the_hostnames_of_an_indexed_job_are_labels(cluster: Cluster) -> None:
-    indexed = job(completionMode="Indexed", completions=11)
-    assert cluster.problems(JOB, changed(indexed, "metadata/name", "x" * 60)) == []
-    name = "x" * 61
-    text = f"will not able to create pod with invalid DNS label: {name}-10"
-    assert cluster.problems(JOB, changed(indexed, "metadata/name", name)) == [
-        f'metadata.name: Invalid value: "{name}": {text}'
-    ]
 
 
 @pytest.mark.parametrize(

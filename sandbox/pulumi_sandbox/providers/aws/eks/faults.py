@@ -52,11 +52,3 @@ def _sold_out(inputs: Mapping[str, Any], existing: ExistingResources, zone: str,
 
 def _zones(existing: ExistingResources, region: str) -> list[str]:
     return [str(one) for one in table(table(existing.values.get("regions")).get(region)).get("names") or []]
-
-
-def text(fault: Fault, res: Resource) -> str:
-    """Return the message for the delete of a busy node group, or an empty string for any other fault."""
-    if res.token == types.NODE_GROUP and fault.kind == "busy":
-        refusal = "ResourceInUseException: Nodegroup cannot be deleted while it is being updated (a planted fault)"
-        return f"deleting EKS Node Group ({res.id}): operation error EKS: DeleteNodegroup, {refusal}"
-    return ""

@@ -78,7 +78,6 @@ def repository(base: str, row: Repository) -> Json:
         "owner": account(row.owner),
         "html_url": f"{WEB}/{row.full_name}",
         "url": f"{base}/repos/{row.full_name}",
-        "default_branch": "main",
         "archived": False,
         "disabled": False,
     }
@@ -91,7 +90,6 @@ def run(base: str, row: Json, repository_row: Repository) -> Json:
         "name": row["workflow"],
         "head_branch": row["branch"],
         "head_sha": row["sha"],
-        "display_title": f"Run {row['number']} of {row['workflow']}",
         "run_number": row["number"],
         "run_attempt": row["attempt"],
         "event": row.get("event", "push"),
@@ -101,10 +99,8 @@ def run(base: str, row: Json, repository_row: Repository) -> Json:
         "conclusion": row["conclusion"],
         "url": run_url,
         "html_url": f"{WEB}/{repository_row.full_name}/actions/runs/{row['id']}",
-        "jobs_url": f"{run_url}/jobs",
         "created_at": instant(row["createdAt"]),
         "updated_at": instant(row["updatedAt"]),
-        "run_started_at": instant(row["startedAt"]),
         "repository": repository(base, repository_row),
     }
 
@@ -115,7 +111,6 @@ def job(base: str, row: Json, parent: Json) -> Json:
     return {
         "id": row["id"],
         "run_id": row["runId"],
-        "run_url": f"{address}/actions/runs/{row['runId']}",
         "run_attempt": row["attempt"],
         "head_sha": parent["sha"],
         "head_branch": parent["branch"],
@@ -151,22 +146,17 @@ def runner(row: Json) -> Json:
     }
 
 
-def group(base: str, owner: str, row: Record | None) -> Json:
+def group(row: Record | None) -> Json:
     """Return a runner group that a stack created, or the organization's default group for None."""
     outputs = row.outputs if row else {"name": DEFAULT_GROUP, "visibility": "all"}
     number, visibility = int(row.id) if row else DEFAULT_GROUP_ID, text_of(outputs, "visibility")
-    address = f"{base}/orgs/{owner}/actions/runner-groups/{number}"
-    selected = {"selected_repositories_url": f"{address}/repositories"} if visibility == "selected" else {}
     return {
         "id": number,
         "name": text_of(outputs, "name"),
         "visibility": visibility,
         "default": row is None,
-        **selected,
-        "runners_url": f"{address}/runners",
         "inherited": False,
         "allows_public_repositories": outputs.get("allowsPublicRepositories") is True,
         "restricted_to_workflows": outputs.get("restrictedToWorkflows") is True,
         "selected_workflows": list(outputs.get("selectedWorkflows") or []),
-        "workflow_restrictions_read_only": False,
     }

@@ -64,7 +64,7 @@ class RunnersApi:
 
     def _groups(self, request: Request, owner: str) -> Answer:
         rows = [None, *self.actions.groups(owner)]  # None is the default group, which has no row
-        return paged(request, "runner_groups", rows, lambda one: documents.group(request.base, owner, one))
+        return paged(request, "runner_groups", rows, documents.group)
 
     def _group_repositories(self, request: Request, owner: str, group: str) -> Answer:
         self._group_or_refuse(owner, group)

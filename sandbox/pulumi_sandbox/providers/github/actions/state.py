@@ -146,7 +146,6 @@ class Actions:
             "branch": branch,
             "sha": hashlib.sha1(f"{key}/{number}".encode(), usedforsecurity=False).hexdigest(),
             "createdAt": now,
-            "startedAt": now,
             "updatedAt": now,
             "cancelled": False,
             "status": QUEUED,
@@ -214,7 +213,7 @@ class Actions:
             ]
             if not jobs_to_rerun:
                 raise NothingToRerun
-            next_run = {**current, "attempt": current["attempt"] + 1, "cancelled": False, "startedAt": self.now()}
+            next_run = {**current, "attempt": current["attempt"] + 1, "cancelled": False}
             self.world.update(RUN, str(run), outputs=next_run, note=f"attempt {next_run['attempt']}")
             for one in jobs_to_rerun:
                 self._add_job(next_run, one["position"], self._definition(one["id"]))

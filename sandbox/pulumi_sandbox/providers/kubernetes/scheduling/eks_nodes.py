@@ -13,7 +13,7 @@ import gpu_catalog
 from pulumi_sandbox.providers.aws.references import scaling_groups
 from pulumi_sandbox.providers.kubernetes.cluster import is_cluster
 from pulumi_sandbox.providers.kubernetes.objects import inner, items, pairs
-from pulumi_sandbox.providers.kubernetes.rules import amounts
+from pulumi_sandbox.providers.kubernetes.quantities import amounts
 from pulumi_sandbox.providers.kubernetes.scheduling.nodes import (
     ARCHITECTURES,
     DISK,

@@ -13,7 +13,7 @@ from fractions import Fraction
 from typing import Any
 
 from pulumi_sandbox.providers.kubernetes.objects import inner, items, meets, pairs
-from pulumi_sandbox.providers.kubernetes.rules import amounts
+from pulumi_sandbox.providers.kubernetes.quantities import amounts
 from pulumi_sandbox.providers.kubernetes.scheduling.nodes import Node, Taint
 
 UNTOLERATED = "node(s) had untolerated taint(s)"

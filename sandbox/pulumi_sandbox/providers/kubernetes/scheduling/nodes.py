@@ -15,7 +15,7 @@ from fractions import Fraction
 from typing import Any
 
 from pulumi_sandbox.providers.kubernetes.objects import inner, items, pairs, variable
-from pulumi_sandbox.providers.kubernetes.rules import amounts, quantity
+from pulumi_sandbox.providers.kubernetes.quantities import amounts, quantity
 
 GPU = "nvidia.com/gpu"
 VARIABLE = "NVIDIA_VISIBLE_DEVICES"

@@ -11,7 +11,6 @@ from pulumi_sandbox.providers.aws.eks import faults as eks_faults
 from pulumi_sandbox.providers.aws.eks.api import ACTIVITY as LAUNCH_FAILED
 from pulumi_sandbox.providers.aws.references import scaling_groups
 from pulumi_sandbox.providers.aws.world import ExistingResources
-from pulumi_sandbox.providers.gcp import gke_errors
 from pulumi_sandbox.providers.gcp.gke import faults as gke_faults
 from pulumi_sandbox.providers.gcp.outputs.container import group_links
 from pulumi_sandbox.providers.invokes import Lookups
@@ -270,7 +269,7 @@ class Launches:
         fault = gke_faults.take(self.world, row.name, row.id, zone)
         if fault is None:
             return None
-        event = gke_errors.scale_up_failed(fault.kind, [zone])
-        visibility = f"the autoscaler's visibility log: {gke_errors.SCALE_UP[fault.kind][1]}"
+        event = gke_faults.scale_up_failed(fault.kind, [zone])
+        visibility = f"the autoscaler's visibility log: {gke_faults.SCALE_UP[fault.kind][1]}"
         lines = (event, f"{visibility}: {fault.message}" if fault.message else visibility)
         return Failure(fault, group_links(row.id, zone, "instanceGroups"), event, lines)

@@ -1,1 +1,0 @@
-"""Kubernetes' JSON schemas, and the custom resource definitions of ARC (Actions Runner Controller)."""
