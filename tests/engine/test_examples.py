@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.conftest import ROOT
+from tests.conftest import ROOT, with_fake_torch
 from tests.sandbox_runner import SandboxRunner
 
 # npm and pip install for some of them, on a machine that may be busy.
@@ -50,7 +50,7 @@ def copy_of(name: str, folder: Path) -> SandboxRunner:
         text = (project / file).read_text().replace("../../", f"{ROOT}/")
         if name == "python-import":  # its requirements are this checkout, which is installed here
             text = text.replace("virtualenv: venv", f"virtualenv: {ROOT}/.venv")
-        (project / file).write_text(text)
+        (project / file).write_text(with_fake_torch(text) if file == "sandbox.yaml" else text)
     return SandboxRunner(project=project, folder=folder / "sandbox")
 
 

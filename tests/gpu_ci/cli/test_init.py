@@ -15,7 +15,7 @@ import yaml
 from gpu_ci.cli import new_files
 from gpu_preview.environment.virtualenv import site_packages
 
-from tests.conftest import ROOT
+from tests.conftest import ROOT, with_fake_torch
 from tests.gpu_ci.cli.conftest import Ask
 from tests.sandbox_runner import cheaper
 from tests.test_docs import fences
@@ -623,6 +623,7 @@ def test_a_new_repository_is_deployed_and_runs_a_job_without_an_edit(
     subprocess.run([uv, "pip", "install", "-q", "--python", python, "-r", new / "requirements.txt"], check=True)
     copy_compiled(new / ".venv")
     (new / ".venv-torch").symlink_to(ROOT / ".venv-torch")
+    (new / "sandbox.yaml").write_text(with_fake_torch((new / "sandbox.yaml").read_text()))
     environment = {name: value for name, value in os.environ.items() if name != "PULUMI_SANDBOX_DIR"}
     environment |= {"PULUMI_SANDBOX_ENGINE_DIR": str(ROOT / ".engine"), "NO_COLOR": "1"} | cheaper()
 
