@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import shlex
 from typing import Any
-from urllib.parse import urlsplit
+from urllib.parse import parse_qsl, urlsplit
 
 from gpu_common import passphrase
 
@@ -34,9 +34,12 @@ def backend_is_shared(deployment: Deployment) -> Finding:
         return Finding("fail", f"{shown} is a folder of this computer ({source})", fix=(_shared(deployment, source),))
     if parts.scheme == "gs":
         return _bucket(deployment, parts.netloc)
+    query = dict(parse_qsl(parts.query))
+    if parts.scheme == "s3" and "endpoint" not in query:
+        return _s3_bucket(parts.netloc, query.get("region", "us-east-1"), query.get("profile", ""))
     if parts.scheme == "https":
         return Finding("pass", f"{shown} ({source})")
-    return Finding("unknown", f"{shown} ({source}): this command checks buckets of gs:// only")
+    return Finding("unknown", f"{shown} ({source}): this command checks buckets of Google Cloud and AWS only")
 
 
 def _backend(deployment: Deployment) -> tuple[str, str]:
@@ -86,6 +89,20 @@ def _bucket(deployment: Deployment, name: str) -> Finding:
         f"gs://{name} has no ",
         [f"gcloud storage buckets update gs://{name} {' '.join(options)}"],
     )
+
+
+def _s3_bucket(name: str, region: str, profile: str) -> Finding:
+    from gpu_ci.aws.limits.eks_api import Account, ApiError, AwsClient  # loads botocore
+
+    try:
+        answer = AwsClient("s3", Account(region, profile)).call("get_bucket_versioning", Bucket=name)
+    except (ApiError, ModuleNotFoundError) as error:
+        if str(error).startswith("NoSuchBucket"):
+            return Finding("fail", f"s3://{name} does not exist", fix=(f"aws s3 mb s3://{name} --region {region}",))
+        raise NotAskedError(str(error), ("aws sso login",)) from None
+    fix = f"aws s3api put-bucket-versioning --bucket {name} --versioning-configuration Status=Enabled"
+    wrong = [] if answer.get("Status") == "Enabled" else ["versioning"]
+    return problems_or_pass(wrong, f"s3://{name} keeps old versions", None, f"s3://{name} has no ", [fix])
 
 
 def secrets_are_encrypted(deployment: Deployment) -> Finding:

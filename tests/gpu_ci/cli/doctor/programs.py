@@ -80,6 +80,8 @@ class Account:
     """The one identity with rights in the account; empty where every identity has them."""
     profile: str = ""
     """The one profile that may assume the role; empty for the environment's credentials."""
+    versioning: str = "Enabled"
+    """The versioning of the bucket with the state; empty if it was never set."""
     error: ApiError | None = None
     """The answer to every request to AWS, if there is one."""
     ran: list[str] = field(default_factory=list)
@@ -130,6 +132,7 @@ class Account:
             "PutSecretValue": lambda given: self._store(self._secret(given), given),
             "CreateSecret": lambda given: self._store(f"{SECRETS}{given['Name']}", given),
             "GetRole": self._role,
+            "GetBucketVersioning": lambda _: {"Status": self.versioning} if self.versioning else {},
             "DescribeRouteTables": lambda _: {"RouteTables": [{"Routes": self.routes}] if self.routes else []},
             "ListNodegroups": lambda _: {"nodegroups": ["a10g"]},
             "DescribeNodegroup": lambda _: {"nodegroup": {"health": {"issues": self.issues}}},

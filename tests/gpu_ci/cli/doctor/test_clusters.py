@@ -72,13 +72,13 @@ def test_a_stack_on_aws_alone_asks_google_for_nothing(environment: Environment) 
     environment.has_credentials = False
     environment.replace("  gcp:project: acme-ci\n", "")
     environment.replace("secretsprovider: gcpkms://projects/acme-ci", "secretsprovider: awskms://alias/x#")
-    environment.login = "s3://acme-ci-pulumi-state"
+    environment.login = "s3://acme-ci-pulumi-state?region=eu-west-1"
     for key in ("key", "manager-key"):
         environment.replace(f"projects/acme-ci/secrets/{key}}}", f"{SECRETS}{key}}}")
     environment.account.secrets = {f"{SECRETS}{name}": pem.decode() for name, (pem, _) in KEYS.items()}
     found = statuses(environment.doctor("--json"))
     assert [name for name in found if name.startswith("google/")] == []
-    assert (found["github/app"], found["github/runnerApp"]) == ("pass", "pass")
+    assert (found["github/app"], found["github/runnerApp"], found["state/backend"]) == ("pass", "pass", "pass")
     environment.account.secrets = {}
     answer = environment.doctor("--json", "--only", "github")
     assert statuses(answer) == {"github/app": "fail", "github/runnerApp": "fail", "github/subject": "pass"}
@@ -86,6 +86,29 @@ def test_a_stack_on_aws_alone_asks_google_for_nothing(environment: Environment) 
     environment.account.error = ApiError("AccessDeniedException", "no")
     answer = environment.doctor("--json", "--only", "github")
     assert statuses(answer) == {"github/app": "unknown", "github/runnerApp": "unknown", "github/subject": "pass"}
+
+
+@pytest.mark.parametrize(
+    ("changes", "status", "fix"),
+    [
+        ({}, "pass", []),
+        ({"versioning": "Suspended"}, "fail",
+         ["aws s3api put-bucket-versioning --bucket b --versioning-configuration Status=Enabled"]),
+        ({"versioning": ""}, "fail",
+         ["aws s3api put-bucket-versioning --bucket b --versioning-configuration Status=Enabled"]),
+        ({"error": ApiError("NoSuchBucket", "no")}, "fail", ["aws s3 mb s3://b --region us-east-1"]),
+        ({"error": ApiError("AccessDenied", "no")}, "unknown", ["aws sso login"]),
+    ],
+)  # fmt: skip
+def test_a_state_on_s3_keeps_old_versions(
+    environment: Environment, changes: dict[str, Any], status: str, fix: list[str]
+) -> None:
+    environment.login = "s3://b"
+    for name, value in changes.items():
+        setattr(environment.account, name, value)
+    answer = environment.doctor("--json", "--only", "backend")
+    assert statuses(answer) == {"state/backend": status}
+    assert fixes(answer, "state/backend") == fix
 
 
 @pytest.mark.parametrize(

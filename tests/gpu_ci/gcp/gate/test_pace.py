@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import heapq
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from functools import partial
@@ -18,7 +18,7 @@ from gpu_ci.gcp.gate.runner import CheckSpec, GateRunner
 from gpu_ci.gcp.gate.verdict import Verdict
 from gpu_ci.gcp.gate.waiting import Pace
 
-from tests.gpu_ci.gcp.gate.fake_api import FakeGoogle
+from tests.gpu_ci.gcp.gate.fake_api import EXHAUSTED, FakeGoogle
 
 ZONE = "us-central1-a"
 READS = ("template", "instances", "status", "serial", "guest_attribute", "done")
@@ -143,14 +143,18 @@ def run(gates: int, limit: int, **google: Any) -> tuple[list[Verdict], Quota]:
 
 
 def run_on(
-    clock: SharedClock, gates: int, api_of: Callable[[FakeGoogle, list[FakeGoogle]], Any], **google: Any
+    clock: SharedClock,
+    gates: int,
+    api_of: Callable[[FakeGoogle, list[FakeGoogle]], Any],
+    zones: Sequence[str] = (ZONE,),
+    **google: Any,
 ) -> list[Verdict]:
     pace, cancel = Pace(), Event()
     machines = [FakeGoogle(clock, **google) for _ in range(gates)]  # type: ignore[arg-type]
 
     def ask(number: int) -> Verdict:
         template = f"projects/p/regions/us-central1/instanceTemplates/t-{number}"
-        question = CheckSpec(f"gate-{number}", "p", template, [ZONE], f"pool-{number}", deadline_sec=900)
+        question = CheckSpec(f"gate-{number}", "p", template, zones, f"pool-{number}", deadline_sec=900)
         api = api_of(machines[number], machines)
         try:
             return GateRunner(api, lambda _: None, cancel, clock, lambda: f"{number:06x}", pace).run(question)
@@ -218,6 +222,23 @@ def test_a_quota_that_no_check_machine_holds_ends_the_check_at_once(gates: int) 
     clock = SharedClock(gates)
     with pytest.raises(ApiError, match="GPUS_ALL_REGIONS"):
         run_on(clock, gates, lambda google, machines: OneGpu(google, machines, limit=0))
+    assert clock.time <= 10
+
+
+def test_a_stockout_frees_no_quota_so_a_refusal_in_the_next_zone_ends_the_check_at_once() -> None:
+    class Stockout(OneGpu):
+        def insert(self, project: str, zone: str, *arguments: Any) -> Operation:
+            empty = zone == "us-central1-b"
+            return Operation("empty", target_id="3") if empty else super().insert(project, zone, *arguments)
+
+        def done(self, project: str, zone: str, operation: str) -> bool:
+            if operation == "empty":
+                raise ApiError(EXHAUSTED, "no capacity")
+            return super().done(project, zone, operation)
+
+    clock = SharedClock(1)
+    with pytest.raises(ApiError, match="GPUS_ALL_REGIONS"):
+        run_on(clock, 1, partial(Stockout, limit=0), zones=("us-central1-b", ZONE))
     assert clock.time <= 10
 
 
