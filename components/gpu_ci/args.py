@@ -19,18 +19,10 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, TypeAlias, TypeVar
 
 import pulumi
 from pulumi.output import Unknown
-from pydantic import (
-    BaseModel,
-    BeforeValidator,
-    ConfigDict,
-    Field,
-    GetCoreSchemaHandler,
-    PrivateAttr,
-    TypeAdapter,
-    WithJsonSchema,
-)
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, GetCoreSchemaHandler, PrivateAttr, TypeAdapter
 from pydantic import ValidationError as Invalid
 from pydantic.alias_generators import to_camel
+from pydantic.json_schema import WithJsonSchema
 from pydantic_core import CoreSchema, InitErrorDetails, PydanticCustomError, core_schema
 
 from .errors import ArgsError, Problem, invalid

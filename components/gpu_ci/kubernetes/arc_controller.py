@@ -18,8 +18,8 @@ from pydantic import Field
 
 from .. import versions
 from ..args import Args, ComponentArgs, Input, Integer, StrictBool
-from ..component import Component
 from . import gpu_nodes
+from .helm import HelmComponent
 from .name_types import CONTAINER_SECURITY, POD_SECURITY, NamespaceName
 
 _DASHED = re.compile(r'"x-kubernetes-[a-z-]+":')
@@ -43,7 +43,9 @@ def definitions() -> list[dict[str, Any]]:
     return list(_file()["definitions"])
 
 
-_CHARTS = "oci://ghcr.io/actions/actions-runner-controller-charts"
+CHARTS = "oci://ghcr.io/actions/actions-runner-controller-charts"
+"""The address of both charts of ARC."""
+_CHART = "gha-runner-scale-set-controller"
 
 
 class ArcControllerArgs(ComponentArgs):
@@ -75,7 +77,7 @@ class ArcControllerArgs(ComponentArgs):
     )
 
 
-class ArcController(Component):
+class ArcController(HelmComponent):
     """GitHub's Actions Runner Controller, which manages the runner scale sets of a cluster.
 
     Creates: a namespace, the custom resource definitions, and the Helm release of the controller. If the definitions
@@ -100,14 +102,7 @@ class ArcController(Component):
 
     def __init__(self, name: str, args: ArcControllerArgs, opts: pulumi.ResourceOptions | None = None) -> None:
         super().__init__(name, args, opts)
-        namespace = kubernetes.core.v1.Namespace(
-            f"{name}-namespace",
-            metadata={
-                "name": args.namespace,
-                "labels": {"pod-security.kubernetes.io/enforce": "restricted"},
-            },
-            opts=self.child(),
-        )
+        self.namespace = self.create_namespace(args.namespace)
         # Helm installs the definitions of a chart once, and never updates them
         # (helm.sh/docs/chart_best_practices/custom_resource_definitions). So Pulumi applies the definitions as patches.
         # A patch also takes over an existing definition, of Helm or kubectl. A normal resource would fail if the
@@ -125,33 +120,18 @@ class ArcController(Component):
             )
             for definition in definitions()
         ]
-        release = kubernetes.helm.v3.Release(
-            f"{name}-release",
-            name=name,
-            namespace=namespace.metadata.name,
-            chart=pinned_chart("gha-runner-scale-set-controller"),
-            version=versions.ARC_CHARTS,
-            values=_values(name, args),
+        release = self.install(
+            f"{CHARTS}/{_CHART}",
+            versions.ARC_CHARTS,
+            self.namespace,
+            _values(name, args),
+            digest=versions.ARC_CHART_DIGESTS[_CHART],
             skip_crds=True,
-            # On a replacement, the old release is deleted first. Two releases would create cluster roles of the same
-            # names, and two controllers would both manage every scale set.
-            opts=self.child(depends_on=patches, delete_before_replace=True),
+            options={"depends_on": patches},
         )
-        self.namespace = namespace.metadata.name
         self.service_account_name = release.id.apply(lambda _: name)
         self.version = pulumi.Output.from_input(versions.ARC_CHARTS)
         self.register()
-
-
-def pinned_chart(name: str) -> str:
-    """Return the address of a chart with its digest.
-
-    Helm refuses other content, and a version in the registry that has another digest (helm/helm v3.18.0 to v3.21.4:
-    pkg/registry/client.go, ValidateReference; tried with these versions and v3.20.2 against a registry). Pulumi's
-    resource passes the address and the version to it (pulumi/pulumi-kubernetes@94977969, with Helm v3.20.2:
-    provider/pkg/provider/helm_release.go, locateChart).
-    """
-    return f"{_CHARTS}/{name}@{versions.ARC_CHART_DIGESTS[name]}"
 
 
 def _values(name: str, args: ArcControllerArgs) -> dict[str, Any]:

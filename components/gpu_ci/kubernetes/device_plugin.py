@@ -6,14 +6,13 @@ import json
 from typing import Annotated, Any, ClassVar, Literal, TypeAlias
 
 import pulumi
-import pulumi_kubernetes as kubernetes
 from pydantic import AfterValidator, Field
 
 from .. import versions
 from ..args import Args, ComponentArgs, Integer, StrictBool
-from ..component import Component
 from ..errors import at_path, invalid, raise_problems
 from . import gpu_nodes
+from .helm import HelmComponent
 from .name_types import EachOnce, Name, NamespaceName, Pool
 
 # "number of replicas must be >= 2" (NVIDIA/k8s-device-plugin, api/config/v1/replicas.go).
@@ -152,7 +151,7 @@ class DevicePluginArgs(ComponentArgs):
     memory_mib: Integer = Field(default=128, ge=16, le=4096, description="memory request of each pod, in MiB")
 
 
-class DevicePlugin(Component):
+class DevicePlugin(HelmComponent):
     """NVIDIA's device plugin on the GPU nodes of a cluster, with a configuration for each way to share GPUs.
 
     Creates: a namespace that allows pods to mount folders of the node, and the Helm release of the plugin.
@@ -181,28 +180,15 @@ class DevicePlugin(Component):
 
     def __init__(self, name: str, args: DevicePluginArgs, opts: pulumi.ResourceOptions | None = None) -> None:
         super().__init__(name, args, opts)
-        namespace = kubernetes.core.v1.Namespace(
-            f"{name}-namespace",
-            metadata={
-                "name": args.namespace,
-                # The plugin mounts the kubelet's folder of sockets, which the level `baseline` does not allow.
-                "labels": {"pod-security.kubernetes.io/enforce": "privileged"},
-            },
-            opts=self.child(),
+        # The plugin mounts the kubelet's folder of sockets, which the level `baseline` does not allow.
+        self.namespace = self.create_namespace(args.namespace, "privileged")
+        release = self.install(
+            "nvidia-device-plugin",
+            versions.DEVICE_PLUGIN_CHART,
+            self.namespace,
+            _values(args),
+            repository="https://nvidia.github.io/k8s-device-plugin",
         )
-        release = kubernetes.helm.v3.Release(
-            f"{name}-release",
-            name=name,
-            namespace=namespace.metadata.name,
-            chart="nvidia-device-plugin",
-            repository_opts={"repo": "https://nvidia.github.io/k8s-device-plugin"},
-            version=versions.DEVICE_PLUGIN_CHART,
-            values=_values(args),
-            # The cluster role of the chart has the name of the release. The old and the new release have the same name,
-            # so the old release is deleted first.
-            opts=self.child(delete_before_replace=True),
-        )
-        self.namespace = namespace.metadata.name
         self.version = release.id.apply(lambda _: versions.DEVICE_PLUGIN_CHART)
         self.register()
 

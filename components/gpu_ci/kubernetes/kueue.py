@@ -19,9 +19,9 @@ from pydantic import Field, model_validator
 
 from .. import versions
 from ..args import Args, ComponentArgs, Integer
-from ..component import Component
 from ..errors import at_path, invalid, raise_problems
 from . import gpu_nodes
+from .helm import HelmComponent
 from .kueue_labels import API_VERSION, NAMESPACE_SELECTOR, WEBHOOK_PORT, QueueName
 from .name_types import Name, NamespaceName
 
@@ -123,7 +123,7 @@ class KueueArgs(ComponentArgs):
         return own.gpus + (lent if own.borrowing_limit is None else min(lent, own.borrowing_limit))
 
 
-class Kueue(Component):
+class Kueue(HelmComponent):
     """Kueue, with a quota of GPUs for each team. Runners beyond the quota of their queue wait.
 
     Creates: a namespace, the Helm release of Kueue with its custom resource definitions, a ResourceFlavor, and a
@@ -151,24 +151,8 @@ class Kueue(Component):
 
     def __init__(self, name: str, args: KueueArgs, opts: pulumi.ResourceOptions | None = None) -> None:
         super().__init__(name, args, opts)
-        namespace = kubernetes.core.v1.Namespace(
-            f"{name}-namespace",
-            metadata={
-                "name": args.namespace,
-                "labels": {"pod-security.kubernetes.io/enforce": "restricted"},
-            },
-            opts=self.child(),
-        )
-        release = kubernetes.helm.v3.Release(
-            f"{name}-release",
-            name=name,
-            namespace=namespace.metadata.name,
-            chart=CHART,
-            version=versions.KUEUE_CHART,
-            values=_values(args),
-            # Two releases would both create cluster-wide objects, such as the definitions.
-            opts=self.child(delete_before_replace=True),
-        )
+        namespace = self.create_namespace(args.namespace)
+        release = self.install(CHART, versions.KUEUE_CHART, namespace, _values(args))
         # Kueue sets finalizers on queues and flavors, and removes them when nothing uses the object. So these objects
         # must be deleted while Kueue still runs.
         flavor = kubernetes.apiextensions.CustomResource(
@@ -194,7 +178,7 @@ class Kueue(Component):
             for queue, choices in args.queues.items()
         ]
         # In a preview, the URN of a new queue is known, unlike its ID.
-        self.namespace = pulumi.Output.all(namespace.metadata.name, *(queue.urn for queue in queues)).apply(
+        self.namespace = pulumi.Output.all(namespace, *(queue.urn for queue in queues)).apply(
             lambda values: str(values[0])
         )
         self.register()

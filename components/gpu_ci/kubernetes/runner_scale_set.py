@@ -14,19 +14,20 @@ import pulumi_kubernetes as kubernetes
 
 from .. import versions
 from ..args import Args
-from ..component import Component
-from .arc_controller import pinned_chart
+from .arc_controller import CHARTS
+from .helm import HelmComponent
 from .scale_set import pod, rules
 from .scale_set.args import ControllerReference, GithubApp, RunnerScaleSetArgs
 
 __all__ = ["ControllerReference", "GithubApp", "RunnerScaleSet", "RunnerScaleSetArgs"]
 
 
+_CHART = "gha-runner-scale-set"
 _REGISTER_SEC = 180
 """The maximum time for the controller to register the set at GitHub."""
 
 
-class RunnerScaleSet(Component):
+class RunnerScaleSet(HelmComponent):
     """Runners in pods with GPUs. A runner starts for one job that names the set in runs-on, and ends with the job.
 
     Creates: a Secret with the App's key, and the Helm release of the scale set with its listener. A patch that waits
@@ -77,29 +78,28 @@ class RunnerScaleSet(Component):
                 f"{name}-files", metadata={"namespace": args.namespace}, data=files, opts=self.child()
             ).metadata.name
         set_name = args.scale_set_name or name
-        release = kubernetes.helm.v3.Release(
-            f"{name}-release",
-            name=set_name,
-            namespace=args.namespace,
-            chart=pinned_chart("gha-runner-scale-set"),
-            version=versions.ARC_CHARTS,
+        release = self.install(
+            f"{CHARTS}/{_CHART}",
+            versions.ARC_CHARTS,
+            args.namespace,
+            _values(set_name, args, secret.metadata.name, files_name),
+            digest=versions.ARC_CHART_DIGESTS[_CHART],
+            release_name=set_name,
             # When Helm removes the release, it waits until the running jobs have ended, because the finalizers of the
             # set wait for them (EphemeralRunnerSetReconciler.cleanUpEphemeralRunners in
             # actions/actions-runner-controller@9bb16ae).
             timeout=args.drain_timeout_sec,
-            values=_values(set_name, args, secret.metadata.name, files_name),
             # A change of these values replaces the release, because the controller does not apply all of them to an
             # existing set. For example, it sends labels to GitHub only for a new set (createRunnerScaleSet, in the same
-            # repository). The old release is deleted first, because two releases cannot have the same name.
-            opts=self.child(
-                delete_before_replace=True,
-                replacement_trigger=[
+            # repository).
+            options={
+                "replacement_trigger": [
                     args.github_config_url,
                     args.runner_group or "",
                     args.scale_set_labels,
                     pulumi.Output.from_input(args.controller.version).apply(rules.minor),
-                ],
-            ),
+                ]
+            },
         )
         registered = kubernetes.apiextensions.CustomResourcePatch(
             f"{name}-registered",
