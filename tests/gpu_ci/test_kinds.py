@@ -2,9 +2,22 @@
 
 from __future__ import annotations
 
+import importlib.metadata
 from pathlib import Path
 
-from gpu_ci.kinds import clusters_below, components_below, image_component_for, image_kind_names, kinds
+import pytest
+from gpu_ci.cli.commands import gpu_ci
+from gpu_ci.cli.main import run
+from gpu_ci.errors import ArgsError, Problem
+from gpu_ci.kinds import (
+    ComponentInfo,
+    catalog,
+    clusters_below,
+    components_below,
+    image_component_for,
+    image_kind_names,
+    kinds,
+)
 from gpu_ci.pool_args import EntryArgs, PoolArgs
 
 SOURCE = """
@@ -31,6 +44,43 @@ def test_clusters_are_found_by_their_kind_and_pools_by_the_kind_of_cluster_that_
     assert clusters_below(tmp_path, "gpu_ci") == {"eks": ("gpu_ci.eks_cluster", "EksCluster")}
     [component] = components_below(tmp_path, "gpu_ci")
     assert (component.on_cluster, component.extras) == ("eks", {"gcp", "kubernetes"})
+
+
+def catalog_with(monkeypatch: pytest.MonkeyPatch, *values: str) -> tuple[ComponentInfo, ...]:
+    """The components if other packages have entry points with these values."""
+    found = [importlib.metadata.EntryPoint("acme", value, "gpu_ci.kinds") for value in values]
+    monkeypatch.setattr(importlib.metadata, "entry_points", lambda group: found)
+    return catalog.__wrapped__()
+
+
+@pytest.mark.parametrize("value", ["acme_kinds", "acme_kinds.gpus", "importlib", "acme_kinds:Pool", "json.decoder"])
+def test_an_entry_point_without_a_package_of_components_is_an_error(
+    value: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with pytest.raises(ArgsError, match=r"gpu-ci: acme: the entry point names no package with components\n  got: .*\n"):
+        catalog_with(monkeypatch, value)
+
+
+def test_two_packages_cannot_have_one_kind(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.syspath_prepend(tmp_path)
+    for package, kind in {"acme_a": "acme-a", "acme_b": "gce-runners"}.items():
+        (tmp_path / package).mkdir()
+        (tmp_path / package / "__init__.py").touch()
+        (tmp_path / package / "pool.py").write_text(SOURCE.replace("gce-runners", kind))
+    assert "acme-a" in {each.kind for each in catalog_with(monkeypatch, "acme_a")}
+    with pytest.raises(ArgsError, match=r"two components have it\n  got: gpu_ci\.gcp\.runner_pool, acme_b\.pool"):
+        catalog_with(monkeypatch, "acme_b")
+
+
+def test_a_wrong_entry_point_ends_a_command_with_the_text_alone(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def fail(**_: object) -> None:
+        raise ArgsError("gpu-ci", [Problem("acme", "the entry point names no package")])
+
+    monkeypatch.setattr(gpu_ci, "main", fail)
+    assert run(["check"]) == 2
+    assert capsys.readouterr().err == "gpu-ci: acme: the entry point names no package\n"
 
 
 def test_every_kind_answers_the_questions_of_the_program() -> None:

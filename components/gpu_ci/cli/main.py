@@ -44,7 +44,7 @@ def _run(arguments: list[str]) -> int:
     import click
 
     from gpu_ci.cli.commands import gpu_ci
-    from gpu_ci.cli.output import print_error
+    from gpu_ci.cli.output import InputError, print_error
 
     try:
         # With standalone_mode=False, click returns the exit code, and raises its exceptions instead of printing them.
@@ -56,4 +56,11 @@ def _run(arguments: list[str]) -> int:
         return error.exit_code
     except click.Abort:
         return 130
+    except Exception as error:
+        from gpu_ci.errors import ArgsError  # loads Pulumi
+
+        if not isinstance(error, ArgsError):
+            raise
+        print_error(InputError(str(error)), "--json" in arguments)
+        return 2
     return code if isinstance(code, int) else 0

@@ -142,8 +142,11 @@ class StackFile:
 
     def clusters_shared_with(self, other: StackFile) -> list[str]:
         """Return the names of the clusters that another stack file describes too."""
-        own, others = (clusters.marks(each.value(clusters.CLUSTERS), each.project) for each in (self, other))
-        return sorted({name for name, *_ in own & others})
+        return sorted({name for name, *_ in self._cluster_marks & other._cluster_marks})
+
+    @cached_property
+    def _cluster_marks(self) -> set[tuple[str, str, str]]:
+        return clusters.marks(self.value(clusters.CLUSTERS), self.project)
 
     @cached_property
     def quotas(self) -> tuple[Quotas, list[Problem]]:

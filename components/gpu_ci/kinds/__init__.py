@@ -20,10 +20,13 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from ..component import Component
+    from ..errors import ArgsError
     from ..kubernetes.cluster import Cluster
 
 
 _ROOT, _PACKAGE = Path(__file__).parents[1], "gpu_ci"
+
+_GROUP = "gpu_ci.kinds"
 
 
 @dataclass(frozen=True)
@@ -111,13 +114,42 @@ def kinds() -> dict[str, type[Component]]:
 
 @cache
 def catalog() -> tuple[ComponentInfo, ...]:
-    """Return every resource class of this package and of packages that add kinds, sorted by its type token."""
+    """Return every resource class of this package and of packages that add kinds, sorted by its type token.
+
+    Raises:
+        ArgsError: an entry point names no package with components, or two components have one kind.
+    """
     found = list(components_below(_ROOT, _PACKAGE))
-    for entry in importlib.metadata.entry_points(group="gpu_ci.kinds"):
-        spec = importlib.util.find_spec(entry.value)
-        for folder in spec.submodule_search_locations or () if spec else ():
-            found += components_below(Path(folder), entry.value)
+    for entry in importlib.metadata.entry_points(group=_GROUP):
+        found += _added_by(entry)
+    by_kind: dict[tuple[str, str], ComponentInfo] = {}
+    for each in found:
+        for field, kind in (("KIND", each.kind), ("IMAGE_KIND", each.image_kind)):
+            if kind and (other := by_kind.setdefault((field, kind), each)) is not each:
+                expected = "each kind in one package"
+                raise _error(f"{field} {kind}", "two components have it", f"{other.module}, {each.module}", expected)
     return tuple(sorted(found, key=lambda component: component.token))
+
+
+def _added_by(entry: importlib.metadata.EntryPoint) -> list[ComponentInfo]:
+    """Return the components of another package. Raise ArgsError if it has none."""
+    try:
+        spec = importlib.util.find_spec(entry.value)
+    except (ImportError, ValueError):
+        spec = None
+    folders = spec.submodule_search_locations or () if spec else ()
+    found = [each for folder in folders for each in components_below(Path(folder), entry.value)]
+    if not found:
+        expected = "a package with a component, which sets TYPE and KIND"
+        raise _error(entry.name, "the entry point names no package with components", entry.value, expected)
+    return found
+
+
+def _error(path: str, text: str, got: str, expected: str) -> ArgsError:
+    from ..errors import ArgsError, Problem  # loads Pulumi
+
+    hint = f"correct or uninstall the package with this entry point of the group {_GROUP}"
+    return ArgsError("gpu-ci", [Problem(path, text, got, expected, hint)])
 
 
 def components_below(folder: Path, package: str) -> tuple[ComponentInfo, ...]:

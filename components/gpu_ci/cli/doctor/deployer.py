@@ -32,8 +32,7 @@ def permissions(file: StackFile) -> list[str]:
     The permission to read the values of secrets is left out, because it may be granted on each secret. So are
     permissions on keys, which are granted on each key.
     """
-    in_project = types(file) - google_permissions.GRANTED_ON_KEYS
-    needed = {permission for token in in_project for permission in google_permissions.of_type(token)}
+    needed = _of_types(types(file) - google_permissions.GRANTED_ON_KEYS)
     if any(args.HAS_GATE for _, args in file.pools):
         needed |= {*google_permissions.of_calls(google_permissions.CALLS)}
     return sorted(needed)
@@ -41,8 +40,11 @@ def permissions(file: StackFile) -> list[str]:
 
 def of_pools(pools: Iterable[PoolArgs]) -> list[str]:
     """Return the permissions that the deployer of pools needs on the project of their cluster, sorted."""
-    tokens = {token for args in pools for token in args.CREATES}
-    return sorted({permission for token in tokens for permission in google_permissions.of_type(token)})
+    return sorted(_of_types({token for args in pools for token in args.CREATES}))
+
+
+def _of_types(tokens: Iterable[str]) -> set[str]:
+    return {permission for token in tokens for permission in google_permissions.of_type(token)}
 
 
 def services(pools: Iterable[PoolArgs]) -> set[str]:

@@ -96,21 +96,21 @@ def target(file: StackFile, connect: Callable[[], Call]) -> Project:
     keys = [app.get("privateKey") for app in app_entries(site.get("github")).values()]
     secrets = tuple(dict.fromkeys(key for key in keys if isinstance(key, str) and not aws_secret(key)))
     pools = {name: args for name, args in file.pools if args.REGISTERED_BY == "machines"}
-    permissions, apis = tuple(deployer.permissions(file)), tuple(sorted(set(_apis(file))))
+    permissions, apis = tuple(deployer.permissions(file)), tuple(sorted(set(_apis(file, bool(pools)))))
     found = Project(file.project, pools, site.get("subnetworks") or {}, apis, secrets, permissions, connect)
     if deployer.uses_bootstrap_roles(file) and deployer.attests(file):
         found = replace(found, without_role_rights=_ROLE_FOR_ATTESTATIONS)
     return found
 
 
-def _apis(file: StackFile) -> Iterator[str]:
+def _apis(file: StackFile, has_machines: bool) -> Iterator[str]:
     """Yield the services that the stack calls, and those of the steps of this module."""
     types = deployer.types(file)
     yield from google_permissions.services(types)
     yield from ("cloudresourcemanager.googleapis.com", "secretmanager.googleapis.com")
     if types:
         yield "logging.googleapis.com"  # machines and builds write their logs
-    if any(args.REGISTERED_BY == "machines" for _, args in file.pools):
+    if has_machines:
         yield "orgpolicy.googleapis.com"
     if deployer.attests(file):
         yield from (_BINARY_AUTHORIZATION, "containeranalysis.googleapis.com")
