@@ -144,7 +144,7 @@ def build(
     component: type[Component], name: str = "pool", transform: Mapping[str, Any] = MappingProxyType({}), **options: Any
 ) -> Component:
     """One component from its own example."""
-    model = component.ARGS
+    model: Any = component.ARGS
     given = (
         AWS_WIRING | AMI_WIRING
         if component.TYPE.startswith("gpu-ci:aws:")

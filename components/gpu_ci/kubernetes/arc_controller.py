@@ -59,8 +59,6 @@ class ArcControllerArgs(ComponentArgs):
     replicas: Integer = Field(
         default=1, ge=1, le=5, description="number of replicas, 1 to 5; one is active, and the others stand by"
     )
-    log_level: Literal["debug", "info", "warn", "error"] = Field(default="info", description="the log level")
-    log_format: Literal["text", "json"] = Field(default="json", description="the log format")
     # Later versions of the charts than 0.14 will change scale sets in place (actions/actions-runner-controller#4516).
     # Then remove this field.
     update_strategy: Literal["immediate", "eventual"] = Field(
@@ -136,8 +134,8 @@ class ArcController(HelmComponent):
 
 def _values(name: str, args: ArcControllerArgs) -> dict[str, Any]:
     flags: dict[str, Any] = {
-        "logLevel": args.log_level,
-        "logFormat": args.log_format,
+        "logLevel": "info",
+        "logFormat": "json",
         "updateStrategy": args.update_strategy,
     }
     if args.watch_single_namespace is not None:

@@ -62,8 +62,6 @@ CHANGES: list[tuple[type[Component], dict[str, Any], dict[str, str]]] = [
     (DevicePlugin, {"memory_mib": 256}, RELEASED),
     (ArcController, {"namespace": "other"}, {"namespace": REPLACE, "release": REPLACE}),
     (ArcController, {"replicas": 2}, RELEASED),
-    (ArcController, {"log_level": "debug"}, RELEASED),
-    (ArcController, {"log_format": "text"}, RELEASED),
     (ArcController, {"update_strategy": "immediate"}, RELEASED),
     (ArcController, {"metrics": False}, RELEASED),
     (ArcController, {"watch_single_namespace": "gpu-ci"}, RELEASED),
