@@ -161,7 +161,6 @@ class RunnerManager(Component):
 
     TYPE: ClassVar[str] = "gpu-ci:gcp:RunnerManager"
     ARGS: ClassVar[type[Args]] = RunnerManagerArgs
-    KIND: ClassVar[str] = ""
     EXAMPLE: ClassVar[dict[str, Any]] = ManagerChoices.EXAMPLE
 
     state_object: pulumi.Output[str]
