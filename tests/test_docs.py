@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import json
 import re
 import shlex
@@ -105,6 +106,15 @@ def test_every_make_target_the_pages_name_exists() -> None:
         if words[:1] == ["make"] and len(words) > 1 and words[1] not in targets
     ]
     assert unknown == []
+
+
+def test_every_extension_point_exists() -> None:
+    objects = re.findall(
+        r"^\|[^|]*\| `([\w.]+)(?::(\w+))?` \|", text_of(ROOT / "docs/reference/extension-points.md"), re.MULTILINE
+    )
+    assert len(objects) > 10
+    found = [(module, name, importlib.import_module(module)) for module, name in objects]
+    assert [(module, name) for module, name, loaded in found if name and not hasattr(loaded, name)] == []
 
 
 @pytest.mark.parametrize(("program", "root"), [("pulumi-sandbox", commands), ("gpu-ci", gpu_ci)])

@@ -27,6 +27,7 @@ import yaml
 from gpu_ci.gcp.gpu_bridge.failures import BY_NAME, BridgeError
 from gpu_ci.gcp.gpu_bridge.protocol import BUILD_LABEL
 from gpu_ci.gcp.gpu_bridge.workspace import pack
+from gpu_ci.kinds.cloud_build_gpu.kind import KIND
 from pulumi_sandbox.providers.gcp.compute.vm_store import INSTANCE
 from pulumi_sandbox.providers.machines.metadata import operator, token_of
 from pulumi_sandbox.workspace import ENDPOINT, Workspace
@@ -34,7 +35,6 @@ from pulumi_sandbox.world.store import Fault, World
 
 ROOT = Path(__file__).resolve().parents[1]
 BIN = ROOT / ".venv" / "bin"
-KIND = "cloud-build-gpu"
 # The sandbox's machines have torch, and no GPU.
 _OPTIONS = ["--env", "GPU_SMOKE_DEVICE=cpu"]
 # The sandbox keeps the sources of a build in memory.
@@ -115,7 +115,7 @@ def main() -> int:
         prog="make build", description="Run one build in the sandbox; make up comes first."
     )
     parser.add_argument("--stack", default="staging", help="the stack that is up in the sandbox (default: %(default)s)")
-    parser.add_argument("--pool", help=f"the pool of kind {KIND} (default: the first one)")
+    parser.add_argument("--pool", help=f"the pool of kind {KIND.name} (default: the first one)")
     parser.add_argument("--folder", default=str(ROOT / "smoke"), help="the source of the build (default: %(default)s)")
     parser.add_argument(
         "--option", action="append", default=[], help="an option of the step: --option=--retry-preempted; repeatable"
@@ -128,13 +128,13 @@ def main() -> int:
         serve = [str(BIN / "pulumi-sandbox"), "serve", "--exec", "--"]
         again = [*serve, sys.executable, "-m", "tools.build", *sys.argv[1:]]
         return subprocess.run(again, check=False).returncode
-    pools = {name: each for name, each in _pools(options.stack).items() if each.get("kind") == KIND}
+    pools = {name: each for name, each in _pools(options.stack).items() if each.get("kind") == KIND.name}
     name = options.pool or next(iter(pools), "")
     if name not in pools:
         return _refused(
-            f"no such pool of kind {KIND}: {name or 'any'}",
+            f"no such pool of kind {KIND.name}: {name or 'any'}",
             ", ".join(pools) or "none",
-            f"the name of a deployed pool of kind {KIND}",
+            f"the name of a deployed pool of kind {KIND.name}",
             "run make up; the stack file needs a pool of this kind (docs/guides/cloud-build-gpu.md)",
         )
     folder = options.folder

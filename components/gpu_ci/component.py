@@ -24,14 +24,8 @@ class Component(pulumi.ComponentResource):
     ARGS: ClassVar[type[Args]]
     """The model of the arguments."""
 
-    KIND: ClassVar[str] = ""
-    """The `kind` of the pool in a stack file; empty if the component is not a pool."""
-
     ON_CLUSTER: ClassVar[str] = ""
     """The kind of the cluster that the field `clusterName` names; empty if the component is not for a cluster."""
-
-    INIT_OPTIONS: ClassVar[tuple[str, ...]] = ()
-    """The options of `gpu-ci init` that a pool needs; empty if the command writes no pools of this kind."""
 
     ENTRY_NAME: ClassVar[str] = "l4"
     """The name of the entry in the example of a stack file."""

@@ -180,7 +180,9 @@ def _takes_secrets(*annotations: Any) -> bool:
 
     Messages then do not show its invalid values, because they may be secrets.
     """
-    return any(getattr(each, "secrecy", None) or _takes_secrets(*get_args(each)) for each in annotations)
+    return any(
+        getattr(annotation, "secrecy", None) or _takes_secrets(*get_args(annotation)) for annotation in annotations
+    )
 
 
 def nested_models(*annotations: Any) -> Iterator[type[BaseModel]]:
@@ -189,8 +191,8 @@ def nested_models(*annotations: Any) -> Iterator[type[BaseModel]]:
         if isinstance(annotation, type) and issubclass(annotation, BaseModel):
             yield annotation
         else:
-            inner = [annotation.item] if hasattr(annotation, "item") else []
-            yield from nested_models(*get_args(annotation), *inner)
+            item = getattr(annotation, "item", None)
+            yield from nested_models(*get_args(annotation), *([item] if item else []))
 
 
 def tag_of(model: type[BaseModel]) -> tuple[str, str]:

@@ -11,6 +11,7 @@ import pulumi
 from gpu_ci import versions
 from gpu_ci.component import Component
 from gpu_ci.kinds import catalog
+from gpu_ci.pool_args import PoolArgs
 
 T = TypeVar("T")
 
@@ -162,7 +163,7 @@ def build(
         wiring["namespace"] = "gpu-ci"
     if "clusterName" in component.EXAMPLE:
         del wiring["cluster_name"]
-    if component.ON_CLUSTER and component.KIND:
+    if component.ON_CLUSTER and issubclass(component.ARGS, PoolArgs):
         wiring |= {"github_config_url": "https://github.com/acme", "runner_group": "gpu"}
     return component(name, model(**component.EXAMPLE, **wiring, transform=transform), pulumi.ResourceOptions(**options))
 

@@ -10,6 +10,7 @@ from typing import Any
 import pulumi
 import pytest
 from gpu_ci.component import Component
+from gpu_ci.pool_args import PoolArgs
 from pydantic.alias_generators import to_camel
 
 from tests.gpu_ci import harness
@@ -151,7 +152,7 @@ def test_their_tokens_name_the_package_the_cloud_and_the_class() -> None:
     for component in COMPONENTS.values():
         package, cloud = component.__module__.split(".")[:2]
         # A kind of pool has a folder of its own, in this package or in another one.
-        cloud = component.TYPE.split(":")[1] if component.KIND or package != "gpu_ci" else cloud
+        cloud = component.TYPE.split(":")[1] if issubclass(component.ARGS, PoolArgs) or package != "gpu_ci" else cloud
         assert f"gpu-ci:{cloud}:{component.__name__}" == component.TYPE
 
 

@@ -2,74 +2,92 @@
 
 from __future__ import annotations
 
+import ast
 import importlib.metadata
+import re
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from gpu_ci.cli.commands import gpu_ci
 from gpu_ci.cli.main import run
 from gpu_ci.errors import ArgsError, Problem
-from gpu_ci.kinds import (
-    ComponentInfo,
-    catalog,
-    clusters_below,
-    components_below,
-    image_component_for,
-    image_kind_names,
-    kinds,
-)
-from gpu_ci.pool_args import EntryArgs, PoolArgs
+from gpu_ci.kinds import clusters_below, components_below, image_component_for, image_kind_names, kinds, pool_kinds
+from gpu_ci.pool_args import EntryArgs
+
+from tests.conftest import ROOT
 
 SOURCE = """
-class RunnerPool(Component):
-    TYPE: ClassVar[str] = "gpu-ci:gcp:RunnerPool"
-    KIND: ClassVar[str] = "gce-runners"
+class HostImagePipeline(ImagePipeline):
+    TYPE: ClassVar[str] = "gpu-ci:gcp:HostImagePipeline"
+    IMAGE_KIND: ClassVar[str] = "gce-host"
 """
+
+# The files outside of the kinds that name a kind. A program for one kind imports its KIND.
+NAME_A_KIND = {"components/gpu_ci/pool_kind.py"}  # the kind in examples and hints
+
+
+def named_kinds(file: Path) -> Iterator[str]:
+    """The kinds that text in the code of a file names. Docstrings and comments do not count."""
+    tree = ast.parse(file.read_text())
+    docs = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}
+    text = [node.value for node in ast.walk(tree) if isinstance(node, ast.Constant) and id(node) not in docs]
+    for kind in kinds():
+        if any(re.search(rf"(?<![\w/-]){kind}(?![\w/-])", value) for value in text if isinstance(value, str)):
+            yield kind
+
+
+def test_no_file_outside_of_the_kinds_names_a_kind() -> None:
+    folders = ("bootstrap", "catalog", "common", "components", "manager", "policies", "preview", "tools")
+    found = {
+        str(file.relative_to(ROOT)): [*named_kinds(file)]
+        for folder in folders
+        for file in (ROOT / folder).rglob("*.py")
+        if "kinds" not in file.relative_to(ROOT).parts
+    }
+    assert {file for file, named in found.items() if named} == NAME_A_KIND
 
 
 def test_components_are_found_at_any_depth(tmp_path: Path) -> None:
     for folder in ("gcp", "gcp/pool"):
         (tmp_path / folder).mkdir()
-        (tmp_path / folder / "runner_pool.py").write_text(SOURCE)
+        (tmp_path / folder / "host_image.py").write_text(SOURCE)
     found = components_below(tmp_path, "gpu_ci")
-    assert {each.module for each in found} == {"gpu_ci.gcp.runner_pool", "gpu_ci.gcp.pool.runner_pool"}
-    assert {(each.token, each.kind, each.name) for each in found} == {
-        ("gpu-ci:gcp:RunnerPool", "gce-runners", "RunnerPool")
+    assert {each.module for each in found} == {"gpu_ci.gcp.host_image", "gpu_ci.gcp.pool.host_image"}
+    assert {(each.token, each.image_kind, each.name) for each in found} == {
+        ("gpu-ci:gcp:HostImagePipeline", "gce-host", "HostImagePipeline")
     }
 
 
-def test_clusters_are_found_by_their_kind_and_pools_by_the_kind_of_cluster_that_they_need(tmp_path: Path) -> None:
+def test_clusters_are_found_by_their_kind_and_pipelines_by_the_kind_of_cluster_that_they_need(tmp_path: Path) -> None:
     (tmp_path / "eks_cluster.py").write_text('class EksCluster(Cluster):\n    CLUSTER_KIND: ClassVar[str] = "eks"\n')
-    (tmp_path / "pool.py").write_text(SOURCE + '    ON_CLUSTER: ClassVar[str] = "eks"\n')
+    (tmp_path / "pipeline.py").write_text(SOURCE + '    ON_CLUSTER: ClassVar[str] = "eks"\n')
     assert clusters_below(tmp_path, "gpu_ci") == {"eks": ("gpu_ci.eks_cluster", "EksCluster")}
     [component] = components_below(tmp_path, "gpu_ci")
     assert (component.on_cluster, component.extras) == ("eks", {"gcp", "kubernetes"})
 
 
-def catalog_with(monkeypatch: pytest.MonkeyPatch, *values: str) -> tuple[ComponentInfo, ...]:
-    """The components if other packages have entry points with these values."""
+def kinds_with(monkeypatch: pytest.MonkeyPatch, *values: str) -> list[str]:
+    """The kinds if other packages have entry points with these values."""
     found = [importlib.metadata.EntryPoint("acme", value, "gpu_ci.kinds") for value in values]
     monkeypatch.setattr(importlib.metadata, "entry_points", lambda group: found)
-    return catalog.__wrapped__()
+    return list(pool_kinds.__wrapped__())
 
 
-@pytest.mark.parametrize("value", ["acme_kinds", "acme_kinds.gpus", "importlib", "acme_kinds:Pool", "json.decoder"])
-def test_an_entry_point_without_a_package_of_components_is_an_error(
-    value: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    with pytest.raises(ArgsError, match=r"gpu-ci: acme: the entry point names no package with components\n  got: .*\n"):
-        catalog_with(monkeypatch, value)
+@pytest.mark.parametrize("value", ["acme_kinds", "acme_kinds:KIND", "json", "json:KIND", "json.decoder:JSONDecoder"])
+def test_an_entry_point_without_a_kind_is_an_error(value: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(ArgsError, match=r"gpu-ci: acme: the entry point names no kind of pool\n  got: .*\n"):
+        kinds_with(monkeypatch, value)
 
 
 def test_two_packages_cannot_have_one_kind(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.syspath_prepend(tmp_path)
     for package, kind in {"acme_a": "acme-a", "acme_b": "gce-runners"}.items():
-        (tmp_path / package).mkdir()
-        (tmp_path / package / "__init__.py").touch()
-        (tmp_path / package / "pool.py").write_text(SOURCE.replace("gce-runners", kind))
-    assert "acme-a" in {each.kind for each in catalog_with(monkeypatch, "acme_a")}
-    with pytest.raises(ArgsError, match=r"two components have it\n  got: gpu_ci\.gcp\.runner_pool, acme_b\.pool"):
-        catalog_with(monkeypatch, "acme_b")
+        text = f"from gpu_ci.pool_kind import PoolKind\nKIND = PoolKind({kind!r}, 'acme:gcp:Pool', __name__, {{}})\n"
+        (tmp_path / f"{package}.py").write_text(text)
+    assert "acme-a" in kinds_with(monkeypatch, "acme_a:KIND")
+    with pytest.raises(ArgsError, match=r"two packages have it\n  got: gpu_ci\.kinds\.gce, acme_b"):
+        kinds_with(monkeypatch, "acme_b:KIND")
 
 
 def test_a_wrong_entry_point_ends_a_command_with_the_text_alone(
@@ -83,20 +101,6 @@ def test_a_wrong_entry_point_ends_a_command_with_the_text_alone(
     assert capsys.readouterr().err == "gpu-ci: acme: the entry point names no package\n"
 
 
-def test_every_kind_answers_the_questions_of_the_program() -> None:
-    assert [kind for kind, component in kinds().items() if not issubclass(component.ARGS, PoolArgs)] == []
+def test_every_kind_of_pipeline_answers_the_questions_of_the_program() -> None:
     pipelines = {kind: image_component_for(kind) for kind in image_kind_names()}
     assert [kind for kind, component in pipelines.items() if not issubclass(component.ARGS, EntryArgs)] == []
-
-
-def test_runners_have_labels_exactly_in_kinds_that_register_runners() -> None:
-    registering = set()
-    for kind, component in kinds().items():
-        region = "us-east-1" if ":aws:" in component.TYPE else "us-central1"
-        wiring = component.ARGS.placeholder_wiring(region, component.EXAMPLE)
-        args = component.ARGS(**component.EXAMPLE, **wiring)
-        assert isinstance(args, PoolArgs)
-        assert bool(args.runner_labels_of("l4")) == bool(args.REGISTERED_BY), kind
-        assert args.demand("l4") or args.metered("l4"), kind
-        registering |= {kind} if args.REGISTERED_BY else set()
-    assert registering

@@ -44,18 +44,21 @@ def stack_file(tmp_path: Path) -> Path:
     return file
 
 
-def test_it_passes_the_contract_tests_of_components() -> None:
+def test_it_passes_the_contract_tests_of_components_and_kinds() -> None:
     # Its URNs are in no golden file, because these are files of gpu-ci.
-    tests = ("tests/gpu_ci/test_contracts.py", "tests/gpu_ci/test_kinds.py")
-    chosen = "(ToyPool or every_kind) and not urns"
+    tests = ("tests/gpu_ci/test_contracts.py", "tests/gpu_ci/test_pool_kinds.py")
+    chosen = "(ToyPool or toy-machines) and not urns"
     ran = _run("-m", "pytest", "-v", "-p", "no:cacheprovider", "-n", "0", *tests, "-k", chosen)
     assert "test_it_registers_exactly_the_outputs_it_annotates_and_has_them[gpu-ci:gcp:ToyPool] PASSED" in ran
+    assert "test_previews_know_the_resources_that_its_jobs_run_on[toy-machines] PASSED" in ran
 
 
 def test_commands_check_it_and_count_its_machine(stack_file: Path) -> None:
     [checked] = json.loads(_run("-m", "gpu_ci.cli", "check", "--json", str(stack_file)))
     assert (checked["works"], checked["pools"]) == (True, ["toy"])
     assert "gpu-ci:pools.toy: is a toy" in checked["notes"]
+    doctor = json.loads(_run("-m", "gpu_ci.cli", "doctor", "--json", "--only", "toy-machines", str(stack_file)))
+    assert doctor["works"]
     [cost] = json.loads(_run("-m", "gpu_ci.cli", "cost", "--json", str(stack_file)))
     assert list(cost["pools"]) == ["toy"]
 

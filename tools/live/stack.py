@@ -28,6 +28,7 @@ from typing import Any
 
 import yaml
 from gpu_ci.cli.main import run as gpu_ci
+from gpu_ci.kinds.gce.kind import KIND
 
 from tools.live import RefusedError, require
 
@@ -36,7 +37,7 @@ PROJECT, STACK_FILE = "GPU_CI_LIVE_PROJECT", "GPU_CI_LIVE_STACK_FILE"
 
 # The cheapest VM with a GPU that Compute Engine sells in most projects.
 SMALLEST = {
-    "kind": "gce-runners",
+    "kind": KIND.name,
     "machineType": "n1-standard-4",
     "guestAccelerator": {"type": "nvidia-tesla-t4"},
     "zones": ["us-central1-a", "us-central1-b", "us-central1-c", "us-central1-f"],

@@ -160,7 +160,6 @@ class GithubIdentity(Component):
 
     TYPE: ClassVar[str] = "gpu-ci:aws:GithubIdentity"
     ARGS: ClassVar[type[Args]] = GithubIdentityArgs
-    KIND: ClassVar[str] = ""
     EXAMPLE: ClassVar[dict[str, Any]] = GithubTrust.EXAMPLE
 
     role_arn: pulumi.Output[str]

@@ -115,7 +115,6 @@ class GithubIdentity(Component):
 
     TYPE: ClassVar[str] = "gpu-ci:gcp:GithubIdentity"
     ARGS: ClassVar[type[Args]] = GithubIdentityArgs
-    KIND: ClassVar[str] = ""
     EXAMPLE: ClassVar[dict[str, Any]] = GithubTrust.EXAMPLE
 
     workload_identity_provider: pulumi.Output[str]

@@ -161,7 +161,6 @@ class RunnerManager(Component):
 
     TYPE: ClassVar[str] = "gpu-ci:gcp:RunnerManager"
     ARGS: ClassVar[type[Args]] = RunnerManagerArgs
-    KIND: ClassVar[str] = ""
     FIXED: ClassVar[dict[str, tuple[str, ...]]] = {"configuration": ("*",)}
     EXAMPLE: ClassVar[dict[str, Any]] = ManagerChoices.EXAMPLE
 

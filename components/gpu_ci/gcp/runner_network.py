@@ -58,7 +58,6 @@ class RunnerNetwork(Component):
 
     TYPE: ClassVar[str] = "gpu-ci:gcp:RunnerNetwork"
     ARGS: ClassVar[type[Args]] = RunnerNetworkArgs
-    KIND: ClassVar[str] = ""
     EXAMPLE: ClassVar[dict[str, Any]] = {"region": "us-central1", "ipRange": "10.10.0.0/20"}
 
     network: pulumi.Output[str]

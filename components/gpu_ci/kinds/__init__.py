@@ -1,8 +1,8 @@
 """Finds the components of this package by reading its source files. A component is imported at its first use.
 
-The kind of a pool is the value of its field `kind` in a stack file. The component of a kind is the class with this
-value in `KIND`: gce-runners is RunnerPool in kinds/gce/component.py, and args.py next to it has its fields. Another
-package adds kinds with an entry point of the group `gpu_ci.kinds`, whose value is a package with components.
+The kind of a pool is the value of its field `kind` in a stack file. Each folder here is one kind: kind.py has the
+`PoolKind`, args.py the fields, and component.py the component. Another package adds a kind with an entry point of the
+group `gpu_ci.kinds`, whose value is such an object: `toy = "toy_pools.kind:KIND"`.
 The kinds of image pipelines are the values of `IMAGE_KIND`. The kinds of clusters are the values of `CLUSTER_KIND` in
 classes that are no components.
 """
@@ -11,20 +11,21 @@ from __future__ import annotations
 
 import ast
 import importlib.metadata
-import importlib.util
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from ..pool_kind import PoolKind
 
 if TYPE_CHECKING:
     from ..component import Component
     from ..errors import ArgsError
     from ..kubernetes.cluster import Cluster
 
-
-_ROOT, _PACKAGE = Path(__file__).parents[1], "gpu_ci"
+_HERE = Path(__file__).parent
+_ROOT, _PACKAGE = _HERE.parent, "gpu_ci"
 
 _GROUP = "gpu_ci.kinds"
 
@@ -70,14 +71,31 @@ def kind_for(machine_cloud: str, clusters: Collection[str]) -> ComponentInfo:
     return min(kinds, key=lambda each: 0 if each.on_cluster in clusters else 2 if each.on_cluster else 1)
 
 
+@cache
+def pool_kinds() -> dict[str, PoolKind]:
+    """Return every kind of pool by its name, of this package and of others, sorted.
+
+    Raises:
+        ArgsError: an entry point names no kind, or two packages have one kind.
+    """
+    own = [importlib.import_module(f"{__name__}.{file.parent.name}.kind").KIND for file in _HERE.glob("*/kind.py")]
+    others = [_kind_of(entry) for entry in importlib.metadata.entry_points(group=_GROUP)]
+    found: dict[str, PoolKind] = {}
+    for kind in sorted([*own, *others], key=lambda kind: str(kind.name)):
+        if (other := found.setdefault(kind.name, kind)) is not kind:
+            packages = f"{other.package}, {kind.package}"
+            raise _error(f"kind {kind.name}", "two packages have it", packages, "each kind in one package")
+    return found
+
+
 def kind_names() -> tuple[str, ...]:
     """Return every `kind` that a stack file can use."""
-    return tuple(sorted(each.kind for each in catalog() if each.kind))
+    return tuple(pool_kinds())
 
 
 def component_for(kind: str) -> type[Component]:
     """Return the component of a kind. Raise KeyError for an unknown kind."""
-    return {each.kind: each for each in catalog() if each.kind}[kind].load()
+    return pool_kinds()[kind].component
 
 
 def image_kind_names() -> tuple[str, ...]:
@@ -114,35 +132,31 @@ def kinds() -> dict[str, type[Component]]:
 
 @cache
 def catalog() -> tuple[ComponentInfo, ...]:
-    """Return every resource class of this package and of packages that add kinds, sorted by its type token.
-
-    Raises:
-        ArgsError: an entry point names no package with components, or two components have one kind.
-    """
-    found = list(components_below(_ROOT, _PACKAGE))
-    for entry in importlib.metadata.entry_points(group=_GROUP):
-        found += _added_by(entry)
-    by_kind: dict[tuple[str, str], ComponentInfo] = {}
-    for each in found:
-        for field, kind in (("KIND", each.kind), ("IMAGE_KIND", each.image_kind)):
-            if kind and (other := by_kind.setdefault((field, kind), each)) is not each:
-                expected = "each kind in one package"
-                raise _error(f"{field} {kind}", "two components have it", f"{other.module}, {each.module}", expected)
-    return tuple(sorted(found, key=lambda component: component.token))
+    """Return every resource class of this package and of packages that add kinds, sorted by its type token."""
+    pools = [
+        ComponentInfo(
+            kind.resource_type,
+            kind.name,
+            f"{kind.package}.component",
+            kind.resource_type.rpartition(":")[2],
+            on_cluster=kind.on_cluster,
+            init_options=kind.init_options,
+        )
+        for kind in pool_kinds().values()
+    ]
+    return tuple(sorted([*pools, *components_below(_ROOT, _PACKAGE)], key=lambda component: component.token))
 
 
-def _added_by(entry: importlib.metadata.EntryPoint) -> list[ComponentInfo]:
-    """Return the components of another package. Raise ArgsError if it has none."""
+def _kind_of(entry: importlib.metadata.EntryPoint) -> PoolKind:
+    """Return the kind of another package. Raise ArgsError if there is none."""
     try:
-        spec = importlib.util.find_spec(entry.value)
-    except (ImportError, ValueError):
-        spec = None
-    folders = spec.submodule_search_locations or () if spec else ()
-    found = [each for folder in folders for each in components_below(Path(folder), entry.value)]
-    if not found:
-        expected = "a package with a component, which sets TYPE and KIND"
-        raise _error(entry.name, "the entry point names no package with components", entry.value, expected)
-    return found
+        kind = entry.load()
+    except (ImportError, AttributeError, ValueError):
+        kind = None
+    if not isinstance(kind, PoolKind):
+        expected = "a PoolKind, such as `acme_pools.kind:KIND`"
+        raise _error(entry.name, "the entry point names no kind of pool", entry.value, expected)
+    return kind
 
 
 def _error(path: str, text: str, got: str, expected: str) -> ArgsError:
@@ -153,16 +167,15 @@ def _error(path: str, text: str, got: str, expected: str) -> ArgsError:
 
 
 def components_below(folder: Path, package: str) -> tuple[ComponentInfo, ...]:
-    """Return every resource class in a folder and its subfolders, sorted by its type token."""
+    """Return every resource class with a literal TYPE in a folder and its subfolders, sorted by its type token."""
     components = [
         ComponentInfo(
             constants["TYPE"],
-            constants.get("KIND", ""),
+            "",
             _module(file.relative_to(folder), package),
             node.name,
             constants.get("IMAGE_KIND", ""),
             constants.get("ON_CLUSTER", ""),
-            constants.get("INIT_OPTIONS", ()),
         )
         for file, node in _classes_below(folder, "gpu-ci:")
         if "TYPE" in (constants := _constants(node))
@@ -190,14 +203,14 @@ def _module(file: Path, package: str) -> str:
     return ".".join((package, *file.with_suffix("").parts))
 
 
-def _constants(node: ast.ClassDef) -> dict[str, Any]:
-    """Return the constants of a class that are literal text or tuples, such as TYPE and INIT_OPTIONS."""
+def _constants(node: ast.ClassDef) -> dict[str, str]:
+    """Return the constants of a class that are literal text, such as TYPE."""
     return {
-        statement.target.id: ast.literal_eval(statement.value)
+        statement.target.id: statement.value.value
         for statement in node.body
         if isinstance(statement, ast.AnnAssign)
         and isinstance(statement.target, ast.Name)
         and statement.target.id.isupper()
-        and isinstance(statement.value, ast.Constant | ast.Tuple)
-        and not any(isinstance(part, ast.Name) for part in ast.walk(statement.value))
+        and isinstance(statement.value, ast.Constant)
+        and isinstance(statement.value.value, str)
     }

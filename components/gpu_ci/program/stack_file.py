@@ -73,7 +73,7 @@ def _answer(place: str, reference: str) -> pulumi.Output[Any]:
             rule="secret-not-readable",
         )
 
-    return found.recover(refused).apply(lambda each: each if isinstance(each, Problem) else getattr(each, field))
+    return found.recover(refused).apply(lambda read: read if isinstance(read, Problem) else getattr(read, field))
 
 
 def _values_or_error(answers: list[Any]) -> list[Any]:

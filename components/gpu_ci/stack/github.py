@@ -76,10 +76,10 @@ class Github(Args):
         """
         owners: dict[tuple[str, ...], str] = {}
         problems = []
-        for name, args in value.items():
-            place = tuple(str(part).lower() for part in args.scope.model_dump(include=_PLACE).values())
+        for name, entry in value.items():
+            place = tuple(str(part).lower() for part in entry.scope.model_dump(include=_PLACE).values())
             for field in ("secrets", "variables"):
-                for key in getattr(args, field):
+                for key in getattr(entry, field):
                     first = owners.setdefault((*place, field, key.upper()), name)
                     if first != name:
                         error = invalid(

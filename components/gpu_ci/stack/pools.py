@@ -12,6 +12,7 @@ from typing import Any, cast
 from ..errors import ArgsError, Problem, in_yaml
 from ..kinds import component_for, kind_names
 from ..pool_args import PoolArgs
+from ..pool_kind import EXAMPLE_KIND
 from ..validation_errors import join
 from .entries import Family, Spec, check_entries, region_of_choices
 
@@ -20,7 +21,7 @@ FAMILY = Family(
     POOLS,
     "pool",
     "l4",
-    "gce-runners",
+    EXAMPLE_KIND,
     "docs/reference/pools.md",
     kind_names,
     component_for,
@@ -83,8 +84,8 @@ def check(
     """
     if pools is None or pools == {}:
         hint = (
-            "add one, such as l4: {kind: gce-runners, …} (docs/start/add-a-pool.md); to remove the last pool, run "
-            "pulumi destroy"
+            f"add one, such as l4: {{kind: {EXAMPLE_KIND}, …}} (docs/start/add-a-pool.md); to remove the last pool, "
+            "run pulumi destroy"
         )
         text = "is missing" if pools is None else "has no pools"
         return [], [Problem(POOLS, text, "nothing", "pools by name", hint, "missing")]

@@ -12,6 +12,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 
 from ..errors import Problem, did_you_mean
+from ..pool_kind import EXAMPLE_KIND
 from ..secret_manager import aws_secret
 from ..validation_errors import join
 from .images import PipelineSpec
@@ -164,7 +165,7 @@ def missing_for_manager(choices: list[PoolSpec], values: Mapping[str, Any], unre
             "the group of the runners, and the repositories that may use it",
             "such as runnerGroup: {repositories: [kernels]}",
         ),
-        POOLS: (machines, "a pool of kind gce-runners", "docs/start/add-a-pool.md"),
+        POOLS: (machines, f"a pool of kind {EXAMPLE_KIND}", "docs/start/add-a-pool.md"),
     }
     missing = [
         Problem(path, f"is missing, and {MANAGER} needs it", "nothing", expected, hint, rule="missing")
@@ -183,7 +184,7 @@ def _other_managers(manager: Any, machines: Collection[str]) -> list[Problem]:
         for pool in pools if isinstance(pools, list) else ():
             path, expected = f"{MANAGER}.others.{name}", f"one of {', '.join(sorted(machines))}"
             if pool not in machines:
-                hint = did_you_mean(str(pool), machines) or "name a pool of the kind gce-runners"
+                hint = did_you_mean(str(pool), machines) or f"name a pool of the kind {EXAMPLE_KIND}"
                 text = "names a pool that this stack does not have"
                 problems.append(Problem(path, text, str(pool), expected, hint, "unknown-pool"))
             elif pool in manager_of:

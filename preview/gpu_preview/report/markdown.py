@@ -436,7 +436,7 @@ def _difference_usd(before: Amount | None, after: Amount | None, field: str) -> 
 
     `≥` marks an amount for which only some prices are known, `?` one without a known price.
     """
-    old, new = (None if each is None else getattr(each, field) for each in (before, after))
+    old, new = (None if amount is None else getattr(amount, field) for amount in (before, after))
     shown = f"{_usd(before, old)} → {_usd(after, new)}"
     if before is None or after is None:
         return shown if before or after else "none"

@@ -16,6 +16,7 @@ from gpu_catalog.locations import nearest_locations
 from pydantic_core import PydanticCustomError
 
 from ...errors import at_path, did_you_mean, invalid, raise_problems
+from ...pool_kind import EXAMPLE_KIND
 from ..resource_names import ZONE
 
 _ZONE = re.compile(ZONE)
@@ -75,7 +76,7 @@ def _machine_in_region(name: str, region: str) -> tuple[Machine | None, Pydantic
         machine = catalog.machine(name, "aws")
     except catalog.UnknownMachine:
         if name in catalog.machine_types("gcp"):
-            hint = "a Compute Engine machine type belongs in machineType of a pool of the kind gce-runners"
+            hint = f"a Compute Engine machine type belongs in machineType of a pool of the kind {EXAMPLE_KIND}"
         elif with_gpu := catalog.machine_with_gpu(name, "aws"):
             hint = f"such as {with_gpu.machine_type}: {with_gpu.gpu.name} is a GPU"
         else:

@@ -18,6 +18,7 @@ from gpu_ci.cli.doctor.deployment import GITHUB_API, Deployment
 from gpu_ci.cli.doctor.steps import Step, ask_all
 from gpu_ci.cli.output import InputError, print_json
 from gpu_ci.cli.stack_files import one_file, problems_found
+from gpu_ci.kinds import pool_kinds
 from gpu_ci.stack.clusters import CLUSTERS, of_kind
 
 # The module with the steps of each kind of cluster. It loads the packages of its cloud, which a stack without such
@@ -124,6 +125,9 @@ def _every_step(deployment: Deployment, contexts: Sequence[str]) -> Iterator[Ste
         group = kind if sum(other == kind for other, _ in described) == 1 else f"{kind}-{name}"
         cluster = module.target(file, name, by_cluster.get(name, default), lambda: deployment.call)
         yield from _of_group(group, module.steps(file, cluster), cluster)
+    for kind in sorted({spec.kind for spec in file.checked[0]}):
+        if pool_kinds()[kind].doctor:
+            yield from _of_group(kind, importlib.import_module(pool_kinds()[kind].doctor_module).STEPS, deployment)
     yield from _of_group("github", [*github.steps(deployment)], deployment)
     yield from _of_group("state", state.STEPS, deployment)
 

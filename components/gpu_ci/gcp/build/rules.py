@@ -15,6 +15,7 @@ from pydantic import AfterValidator
 
 from ...errors import at_path, did_you_mean, invalid, raise_problems
 from ...naming import FORM, PATTERN
+from ...pool_kind import EXAMPLE_KIND
 from .. import network_choices, regions
 
 # The machine types of private pools, none with a GPU (cloud.google.com/build/pricing, "Private pools pricing"). The
@@ -60,7 +61,7 @@ def machine_type(value: str) -> str:
     if value in MACHINE_TYPES:
         return value
     if value in machine_types("gcp") and not value.startswith("n1-"):
-        hint = "jobs that need a GPU run in a pool of kind gce-runners"
+        hint = f"jobs that need a GPU run in a pool of kind {EXAMPLE_KIND}"
         raise invalid("has GPUs, which Cloud Build pools do not support", "no-gpu-in-builds", hint=hint)
     raise invalid(
         "is not a machine type of Cloud Build pools",

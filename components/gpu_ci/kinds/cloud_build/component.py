@@ -16,6 +16,7 @@ from ...gcp.build.steps import api_steps
 from ...gcp.build.trigger import TriggeredBuild, source_trigger
 from ...labels import merge
 from .args import BuildPoolArgs
+from .kind import KIND
 
 _DAY_SEC = 86400
 
@@ -38,22 +39,10 @@ class BuildPool(Component):
     disk, publicEgress and triggers are changed in place.
     """
 
-    TYPE: ClassVar[str] = "gpu-ci:gcp:BuildPool"
+    TYPE: ClassVar[str] = KIND.resource_type
     ARGS: ClassVar[type[Args]] = BuildPoolArgs
-    KIND: ClassVar[str] = "cloud-build"
-    ENTRY_NAME: ClassVar[str] = "builds"
-    EXAMPLE: ClassVar[dict[str, Any]] = {
-        "region": "us-central1",
-        "machineType": "e2-standard-8",
-        "publicEgress": True,
-        "triggers": {
-            "main": {
-                "repository": "acme/kernels",
-                "event": {"kind": "push", "branch": "^main$"},
-                "build": {"kind": "steps", "steps": [{"kind": "docker", "image": "kernels"}]},
-            }
-        },
-    }
+    ENTRY_NAME: ClassVar[str] = KIND.entry_name
+    EXAMPLE: ClassVar[dict[str, Any]] = KIND.example
 
     pool: pulumi.Output[str]
     """Resource name of the pool, for options.pool.name of a build."""

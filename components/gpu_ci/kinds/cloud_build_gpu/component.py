@@ -21,6 +21,7 @@ from ...gcp.pool.checked_template import checked_template
 from ...gcp.smoke_gate import SmokeGate
 from ...labels import merge
 from .args import FETCH_SEC, BuildGpuBridgeArgs, around_sec
+from .kind import KIND
 
 _REAPER_SEC = 600
 # A successful build has ended its steps, and so its machines. Cloud Build sends a message for each change of the state,
@@ -61,17 +62,11 @@ class BuildGpuBridge(Component):
     guestAccelerator, market, reservation, driver, image, torch, disks, nicType, smoke.deadlineSec, network, labels).
     """
 
-    TYPE: ClassVar[str] = "gpu-ci:gcp:BuildGpuBridge"
+    TYPE: ClassVar[str] = KIND.resource_type
     ARGS: ClassVar[type[Args]] = BuildGpuBridgeArgs
-    KIND: ClassVar[str] = "cloud-build-gpu"
-    ENTRY_NAME: ClassVar[str] = "gpu-tests"
+    ENTRY_NAME: ClassVar[str] = KIND.entry_name
     FIXED: ClassVar[dict[str, tuple[str, ...]]] = {"settings": ("*",)}
-    EXAMPLE: ClassVar[dict[str, Any]] = {
-        "machineType": "g2-standard-8",
-        "zones": ["us-central1-a", "us-central1-b", "us-central1-c"],
-        "market": "spot",
-        "max": 4,
-    }
+    EXAMPLE: ClassVar[dict[str, Any]] = KIND.example
 
     cloudbuild: pulumi.Output[str]
     """A cloudbuild.yaml with the steps that install the program, and one step that runs nvidia-smi on a machine."""

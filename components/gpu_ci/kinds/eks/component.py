@@ -14,6 +14,7 @@ from ...aws.nodes.launch_template import NODE_GROUP_LABEL
 from ...kubernetes.pool.runners import ClusterRunnerPool
 from .args import EksRunnerPoolArgs
 from .health import after_failed_check
+from .kind import KIND
 
 
 class EksRunnerPool(ClusterRunnerPool):
@@ -29,20 +30,10 @@ class EksRunnerPool(ClusterRunnerPool):
     amiType and the cluster. The scale set for its name, group and labels.
     """
 
-    TYPE: ClassVar[str] = "gpu-ci:aws:EksRunnerPool"
+    TYPE: ClassVar[str] = KIND.resource_type
     ARGS: ClassVar[type[Args]] = EksRunnerPoolArgs
-    KIND: ClassVar[str] = "eks-runners"
-    ON_CLUSTER: ClassVar[str] = "eks"
-    INIT_OPTIONS: ClassVar[tuple[str, ...]] = (
-        "cluster", "subnets", "runner_image", "organization", "repositories", "aws_account",
-    )  # fmt: skip
-    EXAMPLE: ClassVar[dict[str, Any]] = {
-        "clusterName": "ci",
-        "instanceTypes": ["g6.2xlarge", "g6.4xlarge"],
-        "market": "spot",
-        "max": 4,
-        "runner": {"image": f"ghcr.io/acme/cuda-runner:2.336.0@sha256:{'a1' * 32}"},
-    }
+    ON_CLUSTER: ClassVar[str] = KIND.on_cluster
+    EXAMPLE: ClassVar[dict[str, Any]] = KIND.example
 
     node_group_name: pulumi.Output[str]
     """Name of the node group, for programs that change or watch it."""

@@ -20,6 +20,7 @@ from ...gcp.smoke_gate import SmokeGate
 from ...labels import merge
 from ...pool_args import ManagedPool
 from .args import RunnerPoolArgs
+from .kind import KIND
 
 
 class RunnerPool(Component):
@@ -41,17 +42,10 @@ class RunnerPool(Component):
     runner, runnerLabels and github where machines register runners, network, labels); the group for zones.
     """
 
-    TYPE: ClassVar[str] = "gpu-ci:gcp:RunnerPool"
+    TYPE: ClassVar[str] = KIND.resource_type
     ARGS: ClassVar[type[Args]] = RunnerPoolArgs
-    KIND: ClassVar[str] = "gce-runners"
-    INIT_OPTIONS: ClassVar[tuple[str, ...]] = ("project",)
     FIXED: ClassVar[dict[str, tuple[str, ...]]] = {"group": ("versions", "all_instances_config")}
-    EXAMPLE: ClassVar[dict[str, Any]] = {
-        "machineType": "g2-standard-8",
-        "zones": ["us-central1-a", "us-central1-b", "us-central1-c"],
-        "market": "spot",
-        "max": 4,
-    }
+    EXAMPLE: ClassVar[dict[str, Any]] = KIND.example
 
     instance_group: pulumi.Output[str]
     """URL of the instances of the managed instance group, for programs that resize or watch the group."""

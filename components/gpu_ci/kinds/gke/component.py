@@ -13,6 +13,7 @@ from ...gcp.gke_nodes.args import GkeGpuNodePoolArgs
 from ...kubernetes.name_types import Toleration
 from ...kubernetes.pool.runners import ClusterRunnerPool
 from .args import GkeRunnerPoolArgs
+from .kind import KIND
 
 # GKE mounts the driver's libraries here, and no program adds the folder to the path of the loader
 # (docs.cloud.google.com/kubernetes-engine/docs/how-to/gpus, "About the CUDA libraries").
@@ -40,21 +41,10 @@ class GkeRunnerPool(ClusterRunnerPool):
     node pool as GkeGpuNodePool does. The scale set for its name, group and labels.
     """
 
-    TYPE: ClassVar[str] = "gpu-ci:gcp:GkeRunnerPool"
+    TYPE: ClassVar[str] = KIND.resource_type
     ARGS: ClassVar[type[Args]] = GkeRunnerPoolArgs
-    KIND: ClassVar[str] = "gke-runners"
-    ON_CLUSTER: ClassVar[str] = "gke"
-    INIT_OPTIONS: ClassVar[tuple[str, ...]] = (
-        "gke_cluster", "location", "runner_image", "organization", "repositories", "project",
-    )  # fmt: skip
-    EXAMPLE: ClassVar[dict[str, Any]] = {
-        "clusterName": "ci",
-        "machineType": "g2-standard-8",
-        "zones": ["us-central1-a", "us-central1-b", "us-central1-c"],
-        "market": "spot",
-        "max": 4,
-        "runner": {"image": f"ghcr.io/acme/cuda-runner:2.336.0@sha256:{'a1' * 32}"},
-    }
+    ON_CLUSTER: ClassVar[str] = KIND.on_cluster
+    EXAMPLE: ClassVar[dict[str, Any]] = KIND.example
 
     node_pool_name: pulumi.Output[str]
     """Name of the node pool, for programs that change or watch it."""

@@ -9,6 +9,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from gpu_ci.kinds import pool_kinds
+
 from ...engine.digest import type_of
 from ...engine.states import Change, StackStates, State
 from ...model import Finding, Operation
@@ -33,6 +35,7 @@ _EKS = "docs.aws.amazon.com/eks/latest/userguide/"
 _GOOGLE = "docs.cloud.google.com/compute/docs/"
 _GKE = "docs.cloud.google.com/kubernetes-engine/docs/"
 _HELM = "kubernetes:helm.sh/v3:Release"
+_NO_SOURCE = "no source says what happens to running jobs, so assume that they are lost"
 
 GROUPS = (
     "gcp:compute/regionInstanceGroupManager:RegionInstanceGroupManager",
@@ -58,7 +61,7 @@ JOB_RESOURCES = (
             "kubernetes:actions.summerwind.dev/v1alpha1:RunnerDeployment",
             "kubernetes:actions.summerwind.dev/v1alpha1:RunnerSet",
         ),
-        "no source says what happens to running jobs, so assume that they are lost",
+        _NO_SOURCE,
         "none found",
     ),
     JobResource(
@@ -153,8 +156,14 @@ def job_resource_of(change: Change) -> JobResource | None:
     state = change.before or change.after
     chart = state.inputs.get("chart") if state and change.type == _HELM else None
     if not isinstance(chart, str):
-        return BY_TYPE.get(change.type)
+        return of_type(change.type)
     return CHARTS.get(chart.partition("@")[0].rpartition("/")[2])
+
+
+def of_type(type_: str) -> JobResource | None:
+    """Return the entry for a type. Only a kind of pool, such as one of another package, may name it."""
+    named = any(type_ in kind.job_types for kind in pool_kinds().values())
+    return BY_TYPE.get(type_) or (JobResource((type_,), _NO_SOURCE, "none found") if named else None)
 
 
 def _updated(change: Change, job_resource: JobResource) -> Iterator[Finding]:

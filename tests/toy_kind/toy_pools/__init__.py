@@ -1,1 +1,0 @@
-"""A package outside of gpu-ci that adds a kind of pool."""
