@@ -15,7 +15,7 @@ import yaml
 from gpu_ci import versions
 from gpu_ci.cli.commands import gpu_ci
 from gpu_ci.cli.main import run
-from gpu_ci.program.settings import SettingsError
+from gpu_ci.program.stack_file import StackFileError
 from pulumi_sandbox.cli.own_commands import commands
 
 from tests.gpu_ci.harness import deploy
@@ -167,7 +167,7 @@ def test_every_pool_the_pages_show_is_accepted() -> None:
             values["gpu-ci:site"] = site | values["gpu-ci:site"]
             try:
                 load(values)
-            except SettingsError as error:
+            except StackFileError as error:
                 refused.append(f"{name(page)}: {error}")
     assert refused == []
 

@@ -13,13 +13,23 @@ import inspect
 import re
 import sys
 from collections.abc import Callable, Mapping, Sequence
+from enum import Enum
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Final, Self, TypeAlias, TypeVar
 
 import pulumi
 from pulumi.output import Unknown
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, GetCoreSchemaHandler, PrivateAttr, TypeAdapter
+from pydantic import (
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    GetCoreSchemaHandler,
+    PrivateAttr,
+    TypeAdapter,
+    WrapValidator,
+)
 from pydantic import ValidationError as Invalid
 from pydantic.alias_generators import to_camel
 from pydantic.json_schema import WithJsonSchema
@@ -27,6 +37,20 @@ from pydantic_core import CoreSchema, InitErrorDetails, PydanticCustomError, cor
 
 from .errors import ArgsError, Problem, invalid
 from .validation_errors import Loc, explain
+
+
+class Open(Enum):
+    """The type of `OPEN`."""
+
+    OPEN = "open"
+
+
+OPEN: Final = Open.OPEN
+"""A late input of arguments that were read from a stack file. The deployment gets the value from another resource."""
+
+
+MayBeOpen = WrapValidator(lambda value, check: value if value is OPEN else check(value))
+"""The annotation of a wiring field that accepts OPEN, but no Output. An `Input[T]` accepts both."""
 
 
 class Late:
@@ -68,6 +92,8 @@ class Marker:
 
     def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
         def check(value: Any, inner: Callable[[Any], Any]) -> Any:
+            if value is OPEN:
+                return OPEN
             if is_late(value):
                 return Late(pulumi.Output.from_input(value), self)
             if self.secrecy:
@@ -205,8 +231,18 @@ class Args(BaseModel):
         return ArgsError(self.subject, [each.under(self._place) if self._place else each for each in problems])
 
     @classmethod
-    def choice_problems(cls, choices: Mapping[str, Any], known: Mapping[str, Any] | None = None) -> list[Problem]:
-        """Return the problems of the fields in a stack file, before the program sets the wiring.
+    def choice_problems(cls, choices: Mapping[str, Any]) -> list[Problem]:
+        """Return the problems of the fields in a stack file."""
+        return cls.parse(choices)[1]
+
+    @classmethod
+    def parse(
+        cls, choices: Mapping[str, Any], known: Mapping[str, Any] | None = None
+    ) -> tuple[Self | None, list[Problem]]:
+        """Return the arguments that a stack file describes, and the problems of its fields.
+
+        Wiring that is not known yet is OPEN. The arguments are None if a field or the known wiring has a problem.
+        Problems of the wiring are not in the list: they have their cause elsewhere in the stack file.
 
         Args:
             choices: The fields in the stack file, by their camelCase names.
@@ -220,14 +256,23 @@ class Args(BaseModel):
         ]
         rejected = {problem.path for problem in problems}
         fields = {key: value for key, value in choices.items() if key not in rejected}
+        given = {to_camel(name): value for name, value in (cls.open_wiring() | dict(known or {})).items()}
         try:
             # Python's spelling of a field, such as disk_gib, is not a key of a stack file.
-            wired = {to_camel(name): value for name, value in (known or {}).items()}
-            cls.__pydantic_validator__.validate_python({**wired, **fields}, by_alias=True, by_name=False)
+            found = cls.__pydantic_validator__.validate_python({**given, **fields}, by_alias=True, by_name=False)
         except Invalid as error:
-            found = explain(error, cls, hidden=wiring)
-            problems += [each for each in found if re.split(r"[.\[]", each.path)[0] not in wiring]
-        return problems
+            wrong = explain(error, cls, hidden=wiring)
+            return None, problems + [each for each in wrong if re.split(r"[.\[]", each.path)[0] not in wiring]
+        return (None if problems else found), problems
+
+    @classmethod
+    def open_wiring(cls) -> dict[str, Any]:
+        """Return OPEN for each part of the wiring that must have a value."""
+        return {
+            name: _open(field.annotation)
+            for name, field in cls.model_fields.items()
+            if name in cls.WIRING and (field.is_required() or field.validate_default)
+        }
 
     @classmethod
     def choice_names(cls) -> tuple[str, ...]:
@@ -284,6 +329,13 @@ class ComponentArgs(Args):
         super().__pydantic_init_subclass__(**kwargs)
         fields = cls.__pydantic_fields__
         fields["transform"] = fields.pop("transform")  # the last one in every list of the fields
+
+
+def _open(annotation: Any) -> Any:
+    """Return OPEN, or for a model a map with OPEN for each of its required fields."""
+    if not (isinstance(annotation, type) and issubclass(annotation, Args)):
+        return OPEN
+    return {str(each.alias): _open(each.annotation) for each in annotation.model_fields.values() if each.is_required()}
 
 
 def is_late(value: Any) -> bool:

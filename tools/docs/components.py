@@ -16,9 +16,9 @@ from gpu_ci.errors import in_yaml
 from gpu_ci.gcp.machine import software
 from gpu_ci.kinds import ComponentInfo
 from gpu_ci.kinds import catalog as components
-from gpu_ci.stack.checks import PROJECT
 from gpu_ci.stack.clusters import CLUSTERS
 from gpu_ci.stack.images import IMAGES
+from gpu_ci.stack.parse import PROJECT
 from gpu_ci.stack.pools import POOLS
 from gpu_ci.stack.site import SITE
 

@@ -58,14 +58,14 @@ def compared(file: StackFile) -> tuple[StackFile, Compared]:
     """Compare the needs of a file's pools with the limits in the file."""
     file.refuse_mistakes()
     demands, ladders = quotas.demands(file.pools), quotas.ladder_demands(file.pools)
-    in_file, wrong = quotas.check(file.value(quotas.QUOTAS), (), file.project)
-    if wrong:
-        raise problems_found(file, wrong)
+    given = file.quotas.given
+    if wrong := file.quotas.mistakes:
+        raise problems_found(file, [*wrong])
     needed = quota.needs(demands)
     for demand in ladders:
         needed = {**quota.needs([demand]), **needed}
-    found = quotas.findings(demands, in_file.given, ladders)
-    return file, Compared([needed[key] for key in sorted(needed)], in_file.given, found)
+    found = quotas.findings(demands, given, ladders)
+    return file, Compared([needed[key] for key in sorted(needed)], given, found)
 
 
 def show(file: StackFile, compared: Compared) -> None:

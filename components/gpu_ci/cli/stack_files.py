@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import contextlib
-import json
 import re
 from collections.abc import Callable, Hashable, Iterable, Mapping
-from dataclasses import asdict, dataclass, field, replace
-from functools import cached_property
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -16,45 +14,28 @@ import yaml
 
 from gpu_ci.cli.output import Failure, InputError, ProblemsFound, print_error, print_json
 from gpu_ci.errors import Problem, report
-from gpu_ci.stack import clusters, images, pools, quotas, requirements
-from gpu_ci.stack.images import PipelineSpec
-from gpu_ci.stack.lines import LineOf, lines_of, no_line
-from gpu_ci.stack.pools import PoolSpec
-from gpu_ci.stack.quotas import Quotas
+from gpu_ci.stack import clusters
+from gpu_ci.stack.clusters import CLUSTERS
+from gpu_ci.stack.lines import lines_of
+from gpu_ci.stack.parse import PROJECT, Stack, decoded
+from gpu_ci.stack.site import GITHUB, SITE
 
-_POOL_KEYS = (pools.POOLS, clusters.CLUSTERS, quotas.QUOTAS)
-_PROJECT = "gcp:project"
 # Keys that Pulumi writes (pulumi/pulumi sdk/go/common/workspace/project.go, ProjectStack).
 _SECRETS_PROVIDER = ("encryptionsalt", "encryptedkey", "secretsprovider")
-_READ = (_PROJECT, "gpu-ci:site", "gpu-ci:github", images.IMAGES, *_POOL_KEYS)
-"""The keys that this module reads. Other keys need modules that load Pulumi's packages, which takes long."""
 
 
 @dataclass(frozen=True)
-class StackFile:
-    """One stack file. Pools and quotas are checked when they are first read."""
+class StackFile(Stack):
+    """A stack file that was read without the engine."""
 
-    path: Path
-    config: dict[str, Any]
+    path: Path = Path()
     others: Mapping[str, Any] = field(default_factory=dict)
     """The top-level keys of the file other than `config`, which are Pulumi's own."""
-    line_of: LineOf = no_line
-    """The function that returns the line of a path such as `gpu-ci:pools.l4`."""
 
     @property
-    def name(self) -> str:
-        return str(self.path)
-
-    @property
-    def stack(self) -> str:
-        """The stack of the file, Pulumi.<stack>.yaml."""
-        return self.path.stem.removeprefix("Pulumi.")
-
-    @property
-    def project(self) -> str:
-        """The Google Cloud project, or an empty text if the file does not name one in plain text."""
-        value = self.config.get(_PROJECT)
-        return value if isinstance(value, str) else ""
+    def complete(self) -> bool:
+        """False for a file with neither of these keys: its program sets project and networks in code."""
+        return not {SITE, GITHUB}.isdisjoint(self.config)
 
     @property
     def environments(self) -> list[str]:
@@ -67,97 +48,25 @@ class StackFile:
     def unchecked(self) -> list[str]:
         """The keys and environments that this command does not check, except Pulumi's own for the secrets provider."""
         hidden = {*_SECRETS_PROVIDER, *(["environment"] if self.environments else [])}
-        own = (key for key in self.config if key != _PROJECT and not key.startswith("gpu-ci:"))
+        own = (key for key in self.config if key != PROJECT and not key.startswith("gpu-ci:"))
         return [*self.environments, *(key for key in self.others if key not in hidden), *own]
-
-    def at(self, path: str) -> Any:
-        """Return the value at a dotted path, such as gpu-ci:site.github.owner, or None."""
-        key, *names = path.split(".")
-        value = self.value(key)
-        for name in names:
-            value = value.get(name) if isinstance(value, Mapping) else None
-        return value
-
-    def value(self, key: str) -> Any:
-        """Return a value as the Pulumi program gets it: JSON text, as `pulumi config set` writes it, is decoded."""
-        value = self.config.get(key)
-        if key == _PROJECT:  # a provider's key, which is text
-            return value if isinstance(value, str | None) else json.dumps(value)
-        if not isinstance(value, str):
-            return value
-        if not value:
-            return None
-        try:
-            return json.loads(value)
-        except json.JSONDecodeError:
-            return value
-
-    @cached_property
-    def checked(self) -> tuple[list[PoolSpec], list[Problem]]:
-        """The pools of a known kind, and every problem of the pools."""
-        if unread := [each for each in self.secret_keys if each.path in _POOL_KEYS]:
-            return [], unread
-        site, github = self.value("gpu-ci:site"), self.value("gpu-ci:github")
-        registration = requirements.managed_registration(site, github)
-        choices, found = pools.check(self.value(pools.POOLS), self.value(clusters.CLUSTERS), registration=registration)
-        return choices, found + requirements.incompatible(choices, site, github)
-
-    @property
-    def pipelines(self) -> list[PipelineSpec]:
-        """The image pipelines of a known kind."""
-        return [] if _has_secret(self.value(images.IMAGES)) else images.check(self.value(images.IMAGES))[0]
-
-    @property
-    def clusters(self) -> list[Problem]:
-        """Every problem of the clusters and of the pools that refer to them."""
-        unread = {each.path for each in self.secret_keys}
-        value = self.value(clusters.CLUSTERS)
-        return [] if clusters.CLUSTERS in unread else clusters.problems(value, self.checked[0])
-
-    @property
-    def secret_keys(self) -> list[Problem]:
-        """A problem for each key of this module that is a secret. One secret value makes the whole key a secret."""
-        return [
-            Problem(
-                key,
-                "is a secret, which this command cannot read",
-                "a value under secure",
-                "plain text",
-                f"pulumi config set --plaintext '{key}' …",
-            )
-            for key in _READ
-            if _has_secret(self.config.get(key)) or _has_secret(self.value(key))
-        ]
-
-    @cached_property
-    def pools(self) -> list[tuple[str, Any]]:
-        """Name and arguments of each pool without a problem."""
-        choices, problems = self.checked
-        return list(pools.valid_pools(choices, problems))
 
     def pools_on(self, cluster: str) -> dict[str, Any]:
         """Return the arguments of the pools on a cluster, by the name of the pool."""
-        names = {spec.name for spec in self.checked[0] if spec.cluster == cluster}
+        names = {spec.name for spec in self.specs if spec.cluster == cluster}
         return {name: args for name, args in self.pools if name in names}
 
-    def clusters_shared_with(self, other: StackFile) -> list[str]:
+    def clusters_shared_with(self, other: Stack) -> list[str]:
         """Return the names of the clusters that another stack file describes too."""
-        return sorted({name for name, *_ in self._cluster_marks & other._cluster_marks})
-
-    @cached_property
-    def _cluster_marks(self) -> set[tuple[str, str, str]]:
-        return clusters.marks(self.value(clusters.CLUSTERS), self.project)
-
-    @cached_property
-    def quotas(self) -> tuple[Quotas, list[Problem]]:
-        """The limits compared with the needs of the pools, and every problem of the limits."""
-        return quotas.check(
-            self.value(quotas.QUOTAS), quotas.demands(self.pools), self.project, quotas.ladder_demands(self.pools)
-        )
+        own, others = (clusters.marks(each.values[CLUSTERS], each.project) for each in (self, other))
+        return sorted({name for name, *_ in own & others})
 
     def refuse_mistakes(self) -> None:
         """Raise ProblemsFound if a pool has a problem, because a total without this pool would be too low."""
-        if problems := self.checked[1]:
+        problems = self.problems_of_pools
+        if not problems and any(spec.args is None for spec in self.specs):
+            problems = self.problems  # the cause is another key, such as a cluster
+        if problems:
             raise problems_found(self, problems, "; see gpu-ci check")
 
 
@@ -280,12 +189,11 @@ def read(path: Path) -> StackFile:
         InputError: The file is not a stack file or cannot be read.
         ProblemsFound: The YAML is invalid. The text has the line.
     """
-    file = parse(path, _text(path))
-    return replace(file, config={**_project_config(path.with_name("Pulumi.yaml")), **file.config})
+    return parse(path, _text(path), _project_config(path.with_name("Pulumi.yaml")))
 
 
-def parse(path: Path, text: str) -> StackFile:
-    """Return the stack file with this text. See `read`."""
+def parse(path: Path, text: str, defaults: Mapping[str, Any] | None = None) -> StackFile:
+    """Return the stack file with this text, and with these values of missing keys. See `read`."""
     document = _document(path, text)
     if document is None and path.name.startswith("Pulumi."):  # an empty file, which Pulumi reads as an empty map
         document = {"config": {}}
@@ -298,7 +206,10 @@ def parse(path: Path, text: str) -> StackFile:
             hint=_indent_hint(document) or _stack_files_hint(path, but=path),
         )
     others = {key: value for key, value in document.items() if key != "config"}
-    return StackFile(path, document["config"], others, lines_of(text))
+    config = {**(defaults or {}), **document["config"]}
+    secrets = [key for key, value in config.items() if _has_secret(value) or _has_secret(decoded(key, value))]
+    stack = path.stem.removeprefix("Pulumi.")
+    return StackFile(str(path), stack, config, secrets, lines_of(text), path=path, others=others)
 
 
 def _project_config(path: Path) -> dict[str, Any]:

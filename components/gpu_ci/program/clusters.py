@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, Literal
 
 import pulumi
@@ -21,72 +21,41 @@ from gpu_ci.kubernetes.gpu_namespace import GpuNamespace, GpuNamespaceArgs, Imag
 from gpu_ci.kubernetes.kueue import Kueue
 from gpu_ci.kubernetes.scale_set.args import Dind, OwnImage, RunnerChoices
 from gpu_ci.stack.clusters import CLUSTERS, namespace_of_pool
-from gpu_ci.stack.site import SITE
+from gpu_ci.stack.entries import Spec
+from gpu_ci.stack.parse import Stack
+from gpu_ci.stack.pools import PoolSpec
+from gpu_ci.stack.site import SITE, Site
 from gpu_ci.validation_errors import join
 
-from .pools import Pipeline, Pool
-from .settings import Settings
 from .stack_file import stack_file, values_of
 
 
 @dataclass(frozen=True)
-class Built:
-    """The result for a cluster: the connection, and the arguments and options of each pool."""
+class SharedCluster:
+    """The connection to a cluster, and the arguments and options that it gives each pool."""
 
     connection: Connection
     pools: Mapping[str, tuple[Mapping[str, Any], pulumi.ResourceOptions]]
 
+    def args_of(self, spec: Spec) -> tuple[Any, pulumi.ResourceOptions]:
+        """Return the arguments of a pool or image pipeline, checked against the cluster, and its options."""
+        if isinstance(spec, PoolSpec):
+            shared, options = self.pools[spec.name]
+            wiring = {**shared, **self.connection.pool_wiring(spec.args)}
+        else:
+            wiring = self.connection.pipeline_wiring()
+            options = pulumi.ResourceOptions(providers=list(self.connection.providers))
+        return spec.model(**spec.choices, **{**spec.wiring, **wiring}), options
 
-def build(settings: Settings) -> dict[str, Built]:
-    """Create the shared resources of each cluster that has a pool."""
-    pools = {name: _pools_on(name, settings.pools) for name in settings.clusters}
-    apps = _apps(settings) if any(pools.values()) else {}
+
+def build(stack: Stack) -> dict[str, SharedCluster]:
+    """Connect to each cluster that an entry of the stack uses, and create the resources that its pools share."""
+    pools = {name: [(spec.name, spec.args) for spec in stack.specs if spec.cluster == name] for name in stack.clusters}
+    apps = _apps(stack.site) if any(pools.values()) else {}
+    used = {spec.cluster for spec in (*stack.specs, *stack.pipelines)}
     return {
-        name: _cluster(name, described, pools[name], apps, _github(settings))
-        for name, described in settings.clusters.items()
-        if pools[name]
+        name: _cluster(name, described, pools[name], apps) for name, described in stack.clusters.items() if name in used
     }
-
-
-def with_cluster(pool: Pool, clusters: Mapping[str, Built]) -> Pool:
-    """Return the pool with the arguments and options of its cluster. Return a pool without a cluster unchanged."""
-    if not pool.cluster:
-        return pool
-    on = clusters[pool.cluster]
-    wiring, options = on.pools[pool.name]
-    args = type(pool.args)(**{**dict(pool.args), **wiring, **on.connection.pool_wiring(pool.args)})
-    return replace(pool, args=args, options=options)
-
-
-def pipelines_with_cluster(
-    pipelines: Iterable[Pipeline], described: Mapping[str, Cluster], clusters: Mapping[str, Built]
-) -> list[Pipeline]:
-    """Return the pipelines with the arguments of their clusters, of which some may have no pool.
-
-    A pipeline without a cluster is returned unchanged.
-    """
-    connections = {name: each.connection for name, each in clusters.items()}
-    found = []
-    for pipeline in pipelines:
-        if not pipeline.cluster:
-            found.append(pipeline)
-            continue
-        name = pipeline.cluster
-        if name not in connections:
-            connections[name] = _connect(name, described[name])
-        connection = connections[name]
-        args = type(pipeline.args)(**{**dict(pipeline.args), **connection.pipeline_wiring()})
-        providers = pulumi.ResourceOptions(providers=list(connection.providers))
-        found.append(replace(pipeline, args=args, options=providers))
-    return found
-
-
-def _pools_on(name: str, pools: Iterable[Pool]) -> list[tuple[str, Any]]:
-    return [(pool.name, pool.args) for pool in pools if pool.cluster == name]
-
-
-def _connect(name: str, described: Cluster) -> Connection:
-    return described.connect(name, join(CLUSTERS, name), stack_file())
 
 
 def _cluster(
@@ -94,10 +63,11 @@ def _cluster(
     described: Cluster,
     pools: Sequence[tuple[str, Any]],
     apps: Mapping[str, Mapping[str, Any]],
-    github: Mapping[str, Any],
-) -> Built:
+) -> SharedCluster:
     short_name = naming.fit(name, 30)
-    connection = _connect(name, described)
+    connection = described.connect(name, join(CLUSTERS, name), stack_file())
+    if not pools:  # image pipelines use the cluster, and create nothing on it
+        return SharedCluster(connection, {})
     provider = kubernetes.Provider(f"{short_name}-cluster", kubeconfig=connection.kubeconfig)
     in_cluster = pulumi.ResourceOptions(providers=[provider])
     awaited = connection.create_shared(short_name, pools, in_cluster) if described.managed else []
@@ -105,7 +75,6 @@ def _cluster(
     # Without Kueue's definitions, no LocalQueue of the namespace can be created.
     kueue = [Kueue(f"{short_name}-kueue", described.kueue, in_cluster)] if described.kueue and described.managed else []
     wiring = {
-        **github,
         **connection.wiring(pools),
         # With private ranges, pods may reach the API server, because it may be in one of these ranges.
         "closed_to_cluster": described.network_policies and not described.private_ranges,
@@ -143,7 +112,7 @@ def _cluster(
             app = apps.get(f"poolApps.{pool}", apps.get("runnerApp"))
             placed = {"namespace": namespace.namespace, "namespace_gpus": gpus, **({"app": app} if app else {})}
             found[pool] = ({**wiring, **placed}, options)
-    return Built(connection, found)
+    return SharedCluster(connection, found)
 
 
 def _by_namespace(pools: Sequence[tuple[str, Any]]) -> Mapping[str, list[tuple[str, Any]]]:
@@ -205,21 +174,9 @@ def _pod_security(runners: Iterable[RunnerChoices]) -> Literal["restricted", "ba
     return "restricted"
 
 
-def _github(settings: Settings) -> dict[str, Any]:
-    """Return the organization and the runner group in which runners register."""
-    owner = settings.site.github
-    group = settings.github.runner_group if settings.github else None
-    if owner is None:
-        return {}
-    return {
-        "github_config_url": f"https://github.com/{owner.owner}",
-        "runner_group": (group.group_name if group else None) or f"gpu-{pulumi.get_stack()}",
-    }
-
-
-def _apps(settings: Settings) -> dict[str, dict[str, Any]]:
+def _apps(site: Site) -> dict[str, dict[str, Any]]:
     """Return the GitHub Apps that register the runners, with their private keys, by their fields of the site."""
-    chosen = settings.site.github.cluster_apps if settings.site.github else {}
+    chosen = site.github.cluster_apps if site.github else {}
     keys = values_of({f"{SITE}.github.{field}.privateKey": app.private_key for field, app in chosen.items()})
     return {
         field: {

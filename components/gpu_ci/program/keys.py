@@ -10,8 +10,8 @@ from typing import ClassVar
 from pydantic import Field
 
 from gpu_ci.gcp.runner_manager import ManagerSettings
-from gpu_ci.stack.checks import PROJECT
 from gpu_ci.stack.github import Github
+from gpu_ci.stack.parse import PROJECT
 from gpu_ci.stack.site import GITHUB, MANAGER, SITE, Provider, Site
 
 

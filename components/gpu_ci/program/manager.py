@@ -13,23 +13,23 @@ from typing import TYPE_CHECKING, Any
 import pulumi
 
 from gpu_ci.pool_args import ManagedPool
+from gpu_ci.stack.parse import Stack
 from gpu_ci.stack.site import GithubOwner
 
 from .pools import Built
-from .settings import Settings
 
 if TYPE_CHECKING:
     from gpu_ci.gcp.runner_manager import ManagerSettings
 
 
-def build(settings: Settings, built: Sequence[Built]) -> dict[str, Any]:
+def build(stack: Stack, built: Sequence[Built]) -> dict[str, Any]:
     """Create the runner managers on Google Cloud if the stack file has the key gpu-ci:manager.
 
     Returns:
         The outputs of the stack: `manager` with the configuration of the first manager, `runnerManager` with the
         outputs of its component, and `otherManagers` with both of the other managers.
     """
-    owner, choices = settings.site.github, settings.manager
+    owner, choices = stack.site.github, stack.manager
     managed = {each.pool.name: found for each in built if (found := each.component.managed())}
     configurations = facts([each.entry for each in managed.values()], owner, choices)
     if owner is None or owner.manager_app is None or not configurations:
@@ -38,7 +38,7 @@ def build(settings: Settings, built: Sequence[Built]) -> dict[str, Any]:
         return {"manager": configurations[""]}
     app_key = owner.manager_app.private_key
     deployed = {
-        name: _manager(name, settings, choices, app_key, managed, configuration)
+        name: _manager(name, stack, choices, app_key, managed, configuration)
         for name, configuration in configurations.items()
     }
     others = {name: {"manager": configurations[name], **deployed[name]} for name in choices.others}
@@ -48,7 +48,7 @@ def build(settings: Settings, built: Sequence[Built]) -> dict[str, Any]:
 
 def _manager(
     name: str,
-    settings: Settings,
+    stack: Stack,
     choices: ManagerSettings,
     app_key: str,
     managed: Mapping[str, ManagedPool],
@@ -61,9 +61,9 @@ def _manager(
         f"manager-{name}" if name else "manager",
         RunnerManagerArgs(
             **{field: value for field, value in choices if field != "others"},
-            project=settings.project,
-            labels=dict(settings.site.labels),
-            bootstrap_roles=settings.site.bootstrap_roles,
+            project=stack.project,
+            labels=dict(stack.site.labels),
+            bootstrap_roles=stack.site.bootstrap_roles,
             # The keys are sorted, so that the same configuration is always the same text.
             configuration=pulumi.Output.json_dumps(configuration, sort_keys=True),
             app_key=app_key,

@@ -1,81 +1,54 @@
-"""Creates the pools of a stack and registers their runners, and returns the outputs of the pools."""
+"""Gives the pools and image pipelines of a stack their late inputs, creates them, and returns their outputs."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import pulumi
 from gpu_catalog import cost
 
 from gpu_ci.component import Component
-from gpu_ci.pool_args import EntryArgs, PoolArgs
+from gpu_ci.stack.entries import Spec
+from gpu_ci.stack.pools import PoolSpec
 from gpu_ci.stack.quotas import cost_of
-from gpu_ci.stack.site import Site
 
 if TYPE_CHECKING:
-    from gpu_ci.stack.github import Github
+    from .clusters import SharedCluster
+
+S = TypeVar("S", bound=Spec)
 
 
 @dataclass(frozen=True)
-class Entry:
-    """One pool or image pipeline: the component of its kind, and the validated arguments."""
+class LateInputs:
+    """The outputs of the resources that pools and image pipelines need."""
 
-    name: str
-    kind: str
-    component: type[Component]
-    args: Any
-    region: str
-    cluster: str
-    """The name of its cluster in the stack file; empty if it needs none."""
-    options: pulumi.ResourceOptions | None = None
+    subnetworks: Mapping[str, pulumi.Output[str]]
+    """The created subnetwork of each region under `networks` of the site."""
+    runner_group: pulumi.Output[str] | None
+    clusters: Mapping[str, SharedCluster]
 
+    def given_to(self, spec: S) -> tuple[S, pulumi.ResourceOptions | None]:
+        """Return the entry with its late inputs, and the options of its component.
 
-@dataclass(frozen=True)
-class Pool(Entry):
-    """One pool."""
-
-    args: PoolArgs
-
-
-@dataclass(frozen=True)
-class Pipeline(Entry):
-    """One image pipeline."""
-
-    args: EntryArgs
-
-
-def registration(site: Site, github: Github | None) -> dict[str, Any]:
-    """Return the arguments for pools of machines, by field name.
-
-    - With `managerApp`, the runner manager registers the runners, and no machine reads a key.
-    - With `runnerApp` alone, the machines register their runners.
-    - Without an App or a runner group, no runner is registered. GitHub's group Default is never used, because by
-      default all repositories may use it.
-    """
-    owner = site.github
-    if owner is None or github is None or github.runner_group is None:
-        return {}
-    wired: dict[str, Any] = {
-        "owner": owner.owner,
-        "runner_group": github.runner_group.group_name or f"gpu-{pulumi.get_stack()}",
-    }
-    if owner.manager_app is not None:
-        return {"github": wired}
-    if owner.runner_app is None:
-        return {}
-    app = {
-        "app_id": owner.runner_app.id,
-        "installation_id": int(owner.runner_app.installation_id),
-        "private_key": owner.runner_app.private_key,
-    }
-    return {"github": wired | app}
-
-
-def with_runner_group(pool: Pool, group: pulumi.Output[str] | None) -> Pool:
-    """Return the pool with the created runner group as an Output, so that the pool's check waits for the group."""
-    return pool if group is None else replace(pool, args=pool.args.with_runner_group(group))
+        Raises:
+            ArgsError: The arguments do not work with the facts of their cluster.
+        """
+        if spec.cluster:
+            args, options = self.clusters[spec.cluster].args_of(spec)
+            return replace(spec, args=args), options
+        args = spec.args or spec.model(**spec.choices, **spec.wiring)
+        own = args.wiring_of({"subnetwork": self.subnetworks.get(spec.region), "ladder_subnetworks": self.subnetworks})
+        given = dict(args)
+        changed = {
+            name: {**given[name], **new} if isinstance(new, Mapping) else new for name, new in own.items() if new
+        }
+        args = args.model_copy(update=changed)
+        # With the created group as an Output, the check of a pool waits for the group.
+        if self.runner_group is not None and isinstance(spec, PoolSpec):
+            args = args.with_runner_group(self.runner_group)
+        return replace(spec, args=args), None
 
 
 # The fields of a pool that the outputs contain, if the kind has them. They describe where a job runs.
@@ -84,15 +57,16 @@ _SHOWN = ("machineType", "instanceTypes", "clusterName", "region", "zones", "mar
 
 @dataclass(frozen=True)
 class Built:
-    """A pool and its component."""
+    """A pool, with its late inputs, and its component."""
 
-    pool: Pool
+    pool: PoolSpec
     component: Component
 
 
-def build(pools: Iterable[Pool]) -> list[Built]:
+def build(specs: Iterable[PoolSpec], late: LateInputs) -> list[Built]:
     """Create one component for each pool."""
-    return [Built(pool, pool.component(pool.name, pool.args, pool.options)) for pool in pools]
+    ready = [late.given_to(spec) for spec in specs]
+    return [Built(spec, spec.component(spec.name, spec.args, options)) for spec, options in ready]
 
 
 def facts(built: Sequence[Built]) -> dict[str, dict[str, Any]]:
@@ -144,21 +118,21 @@ def _costs(built: Sequence[Built]) -> cost.StackCost:
     return cost_of((each.pool.name, each.pool.args) for each in built)
 
 
-def _ladder(pool: Pool) -> dict[str, Any]:
+def _ladder(pool: PoolSpec) -> dict[str, Any]:
     """Return the ladder of the pool, or an empty map if it has none."""
     found = pool.args.model_dump(mode="json", by_alias=True, include={"ladder"}, exclude_none=True)
     return found if found.get("ladder") else {}
 
 
-def _fields(pool: Pool) -> set[str]:
+def _fields(pool: PoolSpec) -> set[str]:
     return {name for name, field in type(pool.args).model_fields.items() if field.alias in _SHOWN}
 
 
-def build_pipelines(pipelines: Iterable[Pipeline]) -> dict[str, dict[str, Any]]:
+def build_pipelines(specs: Iterable[Spec], late: LateInputs) -> dict[str, dict[str, Any]]:
     """Create one component for each pipeline, and return its kind, its main fields and its outputs by name."""
     found = {}
-    for each in pipelines:
-        component = each.component(each.name, each.args, each.options)
-        shown = each.args.model_dump(mode="json", by_alias=True, include={"region"})
-        found[each.name] = {"kind": each.kind, **shown, **component.state()}
+    for spec, options in [late.given_to(spec) for spec in specs]:
+        component = spec.component(spec.name, spec.args, options)
+        shown = spec.args.model_dump(mode="json", by_alias=True, include={"region"})
+        found[spec.name] = {"kind": spec.kind, **shown, **component.state()}
     return found

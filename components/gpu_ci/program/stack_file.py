@@ -1,17 +1,56 @@
-"""The stack file of the program: its name, the lines of its values, and the secrets that it names."""
+"""The stack file of the program: its values from the engine, its problems, and the secrets that it names.
+
+Only this module uses pulumi.Config.
+"""
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import pulumi
 import yaml
+from pulumi.runtime import config as runtime_config
 
-from gpu_ci.errors import ArgsError, Problem, provider_message
+from gpu_ci.errors import ArgsError, Problem, provider_message, report
 from gpu_ci.secret_manager import aws_secret
 from gpu_ci.stack.lines import LineOf, lines_of, no_line
+from gpu_ci.stack.parse import KEYS, Stack
+
+
+class StackFileError(pulumi.RunError):
+    """An error with every problem of a stack file. Pulumi shows a RunError without a traceback."""
+
+    def __init__(self, stack: Stack) -> None:
+        self.problems = tuple(stack.problems)
+        count = f"{len(self.problems)} problem{'s' if len(self.problems) > 1 else ''} in {stack.name}"
+        text = report(stack.name, self.problems, _lines(stack.values))
+        super().__init__(f"{text}\n{count}; no pool was created or changed")
+
+
+def load() -> Stack:
+    """Read the stack file. Raise StackFileError with every problem of the file."""
+    keys = sorted(runtime_config.CONFIG.get() or runtime_config.get_config_env())
+    config = {key: pulumi.Config(key.partition(":")[0]).get(key.partition(":")[2]) for key in keys}
+    secrets = [key for key in {*keys, *KEYS} if runtime_config.is_config_secret(key)]
+    stack = Stack(stack_file(), pulumi.get_stack(), config, secrets)
+    if stack.problems:
+        raise StackFileError(stack)
+    return stack
+
+
+def load_or_exit() -> Stack:
+    """Read the stack file, or end the program with the report of its problems.
+
+    With exit code 32, Pulumi's Python language host adds no "unhandled error" below the report.
+    """
+    try:
+        return load()
+    except StackFileError as wrong:
+        pulumi.log.error(str(wrong))
+        sys.exit(32)
 
 
 def stack_file() -> str:
@@ -19,7 +58,7 @@ def stack_file() -> str:
     return f"Pulumi.{pulumi.get_stack()}.yaml"
 
 
-def stack_lines(values: Mapping[str, Any]) -> LineOf:
+def _lines(values: Mapping[str, Any]) -> LineOf:
     """Return a function that finds the line of a path in the stack file.
 
     `values` are the values from the engine. If the values in the file differ, the engine has read another file

@@ -10,57 +10,28 @@ from gpu_catalog import staleness
 
 from gpu_ci.github import plans
 from gpu_ci.pool_args import PoolArgs
-from gpu_ci.stack.images import IMAGES
-from gpu_ci.stack.pools import POOLS, images
+from gpu_ci.stack.parse import Stack
+from gpu_ci.stack.pools import images
 from gpu_ci.stack.provider_secrets import keys_gates_ignore
-from gpu_ci.stack.warnings import GROUP, MANAGER_APP, RUNNER_APP, other_projects, stack_warnings
-from gpu_ci.validation_errors import join
-
-from .settings import Settings
+from gpu_ci.stack.warnings import other_projects, stack_warnings
 
 
-def warnings(settings: Settings, today: date) -> list[str]:
+def warnings(stack: Stack, today: date) -> list[str]:
     """Return the warnings of the stack. A warning that applies to several pools appears once."""
-    pools = [(pool.name, pool.args) for pool in settings.pools]
     return [
-        *(str(each) for image in images(pools) for each in staleness.image(image, today)),
-        *_old_runners(pools, today),
-        *(keys_gates_ignore(settings.keys, os.environ) if any(pool.args.HAS_GATE for pool in settings.pools) else []),
-        *settings.quotas.warnings,
-        *other_projects(pools, settings.project),
-        *stack_warnings(
-            pools,
-            settings.clusters,
-            [each.cluster for each in (*settings.pools, *settings.pipelines)],
-            _registration_keys(settings),
-        ),
-        *_plans(settings),
+        *(str(each) for image in images(stack.pools) for each in staleness.image(image, today)),
+        *_old_runners(stack.pools, today),
+        *(keys_gates_ignore(stack.config, os.environ) if any(args.HAS_GATE for _, args in stack.pools) else []),
+        *stack.quotas.warnings,
+        *other_projects(stack.pools, stack.project),
+        *stack_warnings(stack),
+        *plans.notes(stack.values[plans.KEY], stack.at(plans.PLAN)),
     ]
 
 
-def prerequisites_of_builds(settings: Settings) -> list[str]:
+def prerequisites_of_builds(stack: Stack) -> list[str]:
     """Return the prerequisites in the project that a preview cannot check."""
-    pools = [text for each in settings.pools for text in each.args.prerequisites(join(POOLS, each.name))]
-    return pools + [text for each in settings.pipelines for text in each.args.prerequisites(join(IMAGES, each.name))]
-
-
-def _registration_keys(settings: Settings) -> list[str]:
-    """Return those of the keys MANAGER_APP, RUNNER_APP and GROUP that the stack file has."""
-    owner, github = settings.site.github, settings.github
-    values = {
-        MANAGER_APP: owner and owner.manager_app,
-        RUNNER_APP: owner and owner.runner_app,
-        GROUP: github and github.runner_group,
-    }
-    return [key for key, value in values.items() if value is not None]
-
-
-def _plans(settings: Settings) -> list[str]:
-    """Return a note about the GitHub plans that the stack needs."""
-    owner, github = settings.site.github, settings.github
-    if owner is None or github is None:
-        return []
-    return plans.notes(github.model_dump(mode="json", by_alias=True), owner.plan)
+    return [text for each in (*stack.specs, *stack.pipelines) for text in each.args.prerequisites(each.path)]
 
 
 def _old_runners(pools: Iterable[tuple[str, PoolArgs]], today: date) -> list[str]:

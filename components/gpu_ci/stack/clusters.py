@@ -36,33 +36,21 @@ class KnownCluster:
     """The arguments that the cluster gives its pools, as far as they are known before deployment."""
 
 
-def described(clusters: Any) -> dict[str, Cluster]:
-    """Return the clusters by name. They must have no problems."""
-    return {name: _model(_kind(each))(**each) for name, each in sorted((clusters or {}).items())}
-
-
 def of_kind(clusters: Any, kind: str) -> dict[str, Any]:
     """Return the clusters of one kind, as they are in the stack file."""
     return {name: each for name, each in (clusters or {}).items() if _kind(each) == kind}
 
 
-def problems(clusters: Any, pools: Iterable[PoolEntry] = ()) -> list[Problem]:
-    """Return every problem of the clusters and of the pools that refer to them."""
+def check(clusters: Any, pools: Iterable[PoolEntry] = ()) -> tuple[dict[str, Cluster], list[Problem]]:
+    """Return the valid clusters by name, and every problem of the clusters and of the pools that refer to them."""
     if clusters is None:
-        return []
+        return {}, []
     if not isinstance(clusters, Mapping):
-        example = in_yaml({"ci": _model(DEFAULT_KIND).EXAMPLE})
-        return [
-            Problem(
-                CLUSTERS,
-                "must be a map",
-                shape(clusters),
-                "clusters by their names",
-                f"such as {example}",
-                rule="wrong-type",
-            )
-        ]
-    choices, found = list(pools), []
+        expected = "clusters by their names"
+        hint = f"such as {in_yaml({'ci': _model(DEFAULT_KIND).EXAMPLE})}"
+        return {}, [Problem(CLUSTERS, "must be a map", shape(clusters), expected, hint, rule="wrong-type")]
+    valid: dict[str, Cluster] = {}
+    choices, found = list(pools), list[Problem]()
     for name, each in sorted(clusters.items()):
         path, kind = join(CLUSTERS, name), _kind(each)
         on = [pool for pool in choices if pool.choices.get("clusterName") == name]
@@ -73,11 +61,13 @@ def problems(clusters: Any, pools: Iterable[PoolEntry] = ()) -> list[Problem]:
             found.append(_unknown_kind(path, each))
             continue
         model = _model(kind)
-        found += section(model, path, each)
+        args, wrong = section(model, path, each)
+        if args is not None:
+            valid[name] = args
         of_kind = [pool for pool in on if pool.on_cluster == kind]
-        found += _shared_namespaces(path, model, each, of_kind) + model.problems_with_pools(path, each, of_kind)
+        found += wrong + _shared_namespaces(path, model, each, of_kind) + model.problems_with_pools(path, each, of_kind)
         found += _queue_problems(path, each, of_kind)
-    return found
+    return valid, found
 
 
 def _model(kind: str) -> type[Cluster]:

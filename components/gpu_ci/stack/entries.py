@@ -6,7 +6,7 @@ The kind of an entry selects its component. The other fields of the entry are ar
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar, cast
 
 from gpu_catalog import region_of
@@ -44,11 +44,16 @@ class Spec:
     """One entry of the stack file, of a known kind."""
 
     name: str
+    path: str
+    """The path in the stack file, such as gpu-ci:pools.l4."""
     kind: str
     choices: dict[str, Any]
+    """The fields in the stack file, except the kind."""
     component: type[Component]
-    known_wiring: Mapping[str, Any] = field(default_factory=dict)
-    """The wiring that is known before deployment, such as values of its cluster."""
+    wiring: Mapping[str, Any] = field(default_factory=dict)
+    """The wiring that the stack file gives, such as the project and the region of its cluster."""
+    args: Any = None
+    """The arguments, whose late inputs are OPEN; None if they have a problem."""
 
     @property
     def cloud(self) -> str:
@@ -73,8 +78,18 @@ class Spec:
     @property
     def region(self) -> str:
         """The field region, or the region of the cluster or of the zones. Empty if none is valid."""
-        known = self.choices.get("region") or self.known_wiring.get("region")
+        known = self.choices.get("region") or self.wiring.get("region")
         return region_of_choices({**self.choices, "region": known})
+
+    @property
+    def regions(self) -> list[str]:
+        """The regions of its machines. The first is its own region."""
+        return [self.region]
+
+    @property
+    def problems_of_context(self) -> list[Problem]:
+        """The problems of its fields in this stack, which replace those of the arguments with the same rules."""
+        return []
 
 
 _Spec = TypeVar("_Spec", bound=Spec)
@@ -86,7 +101,7 @@ def check_entries(
     value: Any,
     described: Any,
     readable: bool,
-    registration: Mapping[str, Any] | None = None,
+    wiring_of: Callable[[_Spec], Mapping[str, Any]],
 ) -> tuple[list[_Spec], list[Problem]]:
     """Return every entry of a known kind as `made`, and every problem, sorted by the names of the entries.
 
@@ -96,7 +111,7 @@ def check_entries(
         value: The value of the key.
         described: The value of gpu-ci:clusters. It may be invalid.
         readable: False if gpu-ci:clusters cannot be read, because it is secret.
-        registration: The wiring of pools whose runners the runner manager registers.
+        wiring_of: A function that returns the wiring that the stack gives an entry.
     """
     if not isinstance(value, Mapping):
         expected = f"{family.noun}s by name, each with a kind and the fields of that kind"
@@ -115,14 +130,20 @@ def check_entries(
         given = {key: each for key, each in entry.items() if key != "kind"}
         cluster = given.get("clusterName")
         of_cluster = known[cluster].wiring if isinstance(cluster, str) and cluster in known else {}
-        wiring = component.ARGS.wiring_of({**of_cluster, **(registration or {})})
+        spec = made(name, path, entry["kind"], given, component, of_cluster)
+        spec = replace(spec, wiring=component.ARGS.wiring_of({**of_cluster, **wiring_of(spec)}))
         needed = component.ON_CLUSTER
         unknown = clusters.unknown(path, given, known, needed) if readable else []
         problems += unknown + clusters.of_other_kind(path, given, known, entry["kind"], needed)
+        args, found = problems_of(component.ARGS, component.EXAMPLE, given, spec.wiring)
+        of_context = spec.problems_of_context
+        reported = {each.rule for each in of_context}
+        found = [*(each for each in found if each.rule not in reported), *of_context]
         # The form of an unknown cluster's name has the same cause.
-        found = [each.under(path) for each in problems_of(component.ARGS, component.EXAMPLE, given, wiring)]
-        problems += [each for each in found if not unknown or each.path != unknown[0].path]
-        specs.append(made(name, entry["kind"], given, component, wiring))
+        problems += [
+            each for each in (each.under(path) for each in found) if not unknown or each.path != unknown[0].path
+        ]
+        specs.append(replace(spec, args=args))
     return specs, problems
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any
+from typing import Any, TypeVar
 
 from pydantic import BaseModel
 from pydantic_core import PydanticUndefined
@@ -13,14 +13,16 @@ from pydantic_core import PydanticUndefined
 from ..args import Args
 from ..errors import Problem, in_yaml, shape
 
+A = TypeVar("A", bound=Args)
+
 # One part of a path, such as pools in gpu-ci:pools.l4.
 _STEP = re.compile(r"[^.\[\]\"]+")
 
 
 def problems_of(
-    model: type[Args], example: Mapping[str, Any], value: Mapping[str, Any], known: Mapping[str, Any] | None = None
-) -> list[Problem]:
-    """Return the problems that a model finds in a map, each with a hint.
+    model: type[A], example: Mapping[str, Any], value: Mapping[str, Any], known: Mapping[str, Any] | None = None
+) -> tuple[A | None, list[Problem]]:
+    """Return the arguments in a map, or None if they have a problem, and the problems of the map, each with a hint.
 
     Args:
         model: The model.
@@ -31,7 +33,8 @@ def problems_of(
     examples = {str(each.alias): each.examples[0] for each in model.model_fields.values() if each.examples}
     defaults = {str(each.alias): _plain(each.default) for each in model.model_fields.values()}
     given = {key: each for key, each in defaults.items() if isinstance(each, int | float) or each}
-    return [_with_hint(each, given | examples | dict(example)) for each in model.choice_problems(value, known)]
+    args, problems = model.parse(value, known)
+    return args, [_with_hint(each, given | examples | dict(example)) for each in problems]
 
 
 def _plain(default: Any) -> Any:
@@ -51,12 +54,14 @@ def _with_hint(problem: Problem, examples: Mapping[str, Any]) -> Problem:
     return replace(problem, hint=f"such as {key}: {in_yaml(at)}") if key and not problem.hint else problem
 
 
-def section(model: type[Args], path: str, value: Any) -> list[Problem]:
-    """Return the problems of a key of a stack file whose value is a map."""
+def section(model: type[A], path: str, value: Any) -> tuple[A | None, list[Problem]]:
+    """Return the arguments in a key of a stack file whose value is a map, and its problems. See `problems_of`."""
     example = getattr(model, "EXAMPLE", {})
     if value is None:
-        return []
+        return None, []
     if not isinstance(value, Mapping):
         expected = (model.__doc__ or "").splitlines()[0]
-        return [Problem(path, "must be a map", shape(value), expected, f"such as {in_yaml(example)}", "wrong-type")]
-    return [each.under(path) for each in problems_of(model, example, value)]
+        hint = f"such as {in_yaml(example)}"
+        return None, [Problem(path, "must be a map", shape(value), expected, hint, "wrong-type")]
+    args, problems = problems_of(model, example, value)
+    return args, [each.under(path) for each in problems]

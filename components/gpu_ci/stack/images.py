@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import Any
 
 from ..errors import Problem
 from ..kinds import image_component_for, image_kind_names
-from ..validation_errors import join
 from .entries import Family, Spec, check_entries
 
 IMAGES = "gpu-ci:images"
@@ -23,22 +21,11 @@ FAMILY = Family(
 )
 
 
-@dataclass(frozen=True)
-class PipelineSpec(Spec):
-    """One image pipeline of the stack file, of a known kind."""
-
-    @property
-    def path(self) -> str:
-        return join(IMAGES, self.name)
-
-    @property
-    def regions(self) -> list[str]:
-        return [self.region]
-
-
-def check(value: Any, described: Any = None, readable: bool = True) -> tuple[list[PipelineSpec], list[Problem]]:
-    """Return every pipeline of a known kind, and every problem. The arguments are those of `pools.check`."""
-    return check_entries(FAMILY, PipelineSpec, value, described, readable) if value is not None else ([], [])
+def check(
+    value: Any, described: Any, readable: bool, wiring_of: Callable[[Spec], Mapping[str, Any]]
+) -> tuple[list[Spec], list[Problem]]:
+    """Return every pipeline of a known kind, and every problem. The arguments are those of `check_entries`."""
+    return check_entries(FAMILY, Spec, value, described, readable, wiring_of) if value is not None else ([], [])
 
 
 def pinned(

@@ -5,15 +5,14 @@ The choices of a pool are the fields that the user wrote for it. Its wiring is t
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, cast
 
-from ..errors import ArgsError, Problem, in_yaml
+from ..errors import Problem, in_yaml
 from ..kinds import component_for, kind_names
 from ..pool_args import PoolArgs
 from ..pool_kind import EXAMPLE_KIND
-from ..validation_errors import join
 from .entries import Family, Spec, check_entries, region_of_choices
 
 POOLS = "gpu-ci:pools"
@@ -33,54 +32,40 @@ class PoolSpec(Spec):
     """One pool of the stack file, of a known kind."""
 
     @property
-    def path(self) -> str:
-        return join(POOLS, self.name)
-
-    @property
     def model(self) -> type[PoolArgs]:
         """The model of the arguments."""
         return cast("type[PoolArgs]", self.component.ARGS)
 
     @property
     def regions(self) -> list[str]:
-        """The region of the pool, and the regions of its ladder. Invalid rungs are skipped."""
+        """Its own region, and the regions of its ladder. Invalid rungs are skipped."""
         ladder = self.choices.get("ladder")
         rungs = [rung for rung in ladder if isinstance(rung, Mapping)] if isinstance(ladder, list) else []
         return list(dict.fromkeys([self.region, *(region_of_choices(rung) for rung in rungs)]))
 
-    def args_with_placeholders(self) -> PoolArgs:
-        """Return the arguments of the pool, with placeholders for values from other resources of the stack."""
-        return self.model(**self.choices, **self.wiring())
-
-    def wiring(self) -> dict[str, Any]:
-        """Return the wiring: values that are known before the deployment, and placeholders for the others."""
-        return {**self.model.placeholder_wiring(self.region, self.choices), **self.known_wiring}
+    @property
+    def problems_of_context(self) -> list[Problem]:
+        github = self.wiring.get("github")
+        return self.model.problems_with_runners(self.choices, "appId" in github) if github else []
 
 
-def valid_pools(choices: Iterable[PoolSpec], problems: Iterable[Problem]) -> Iterator[tuple[str, PoolArgs]]:
-    """Yield name and arguments of the pools without a problem of their own."""
-    wrong = [problem.path for problem in problems]
-    for spec in choices:
-        if any(path == spec.path or path.startswith((f"{spec.path}.", f"{spec.path}[")) for path in wrong):
-            continue
-        try:
-            yield spec.name, spec.args_with_placeholders()
-        except ArgsError:
-            # The arguments from the pool's cluster are invalid. The check of the cluster reports this.
-            if "clusterName" not in spec.choices:
-                raise
+def valid_pools(specs: Iterable[PoolSpec], problems: Iterable[Problem]) -> list[tuple[str, PoolArgs]]:
+    """Return name and arguments of the pools without a problem of their own."""
+    wrong = tuple(problem.path for problem in problems)
+    return [
+        (spec.name, spec.args)
+        for spec in specs
+        if spec.args
+        and not any(path == spec.path or path.startswith((f"{spec.path}.", f"{spec.path}[")) for path in wrong)
+    ]
 
 
 def check(
-    pools: Any, described: Any = None, readable: bool = True, registration: Mapping[str, Any] | None = None
+    pools: Any, described: Any, readable: bool, wiring_of: Callable[[PoolSpec], Mapping[str, Any]]
 ) -> tuple[list[PoolSpec], list[Problem]]:
     """Return every pool of a known kind, and every problem, sorted by the names of the pools.
 
-    Args:
-        pools: The value of gpu-ci:pools.
-        described: The value of gpu-ci:clusters. It may be invalid.
-        readable: False if gpu-ci:clusters cannot be read, because it is secret.
-        registration: The wiring of pools whose runners the runner manager registers.
+    The arguments are those of `check_entries`.
     """
     if pools is None or pools == {}:
         hint = (
@@ -89,7 +74,7 @@ def check(
         )
         text = "is missing" if pools is None else "has no pools"
         return [], [Problem(POOLS, text, "nothing", "pools by name", hint, "missing")]
-    specs, problems = check_entries(FAMILY, PoolSpec, pools, described, readable, registration)
+    specs, problems = check_entries(FAMILY, PoolSpec, pools, described, readable, wiring_of)
     owners: dict[frozenset[str], PoolSpec] = {}
     return specs, problems + [each for spec in specs for each in _shared_labels(spec, owners)]
 

@@ -21,6 +21,8 @@ class Quotas:
 
     given: Mapping[tuple[str, str], limits.Limit] = field(default_factory=dict)
     findings: tuple[quota.Finding, ...] = ()
+    mistakes: tuple[Problem, ...] = ()
+    """The problems of limits that cannot be read."""
 
     @property
     def warnings(self) -> list[str]:
@@ -74,8 +76,8 @@ def check(
     """Return the limits, and every problem with them. A limit that is certainly too small is a problem."""
     if values is None:
         return Quotas(), []
-    given, mistakes = limits.from_mapping(values)
-    problems = [
+    given, wrong = limits.from_mapping(values)
+    mistakes = [
         Problem(
             _joined(mistake.path),
             mistake.text,
@@ -84,11 +86,12 @@ def check(
             mistake.hint or _EXAMPLE,
             rule="wrong-quota",
         )
-        for mistake in mistakes
+        for mistake in wrong
     ]
-    found = Quotas(given, findings(demands, given, ladders))
-    problems += [_problem(finding, project) for finding in found.findings if finding.is_short and finding.certain]
-    return found, problems
+    found = Quotas(given, findings(demands, given, ladders), tuple(mistakes))
+    return found, mistakes + [
+        _problem(finding, project) for finding in found.findings if finding.is_short and finding.certain
+    ]
 
 
 _EXAMPLE = "such as us-central1: {NVIDIA_L4_GPUS: 4}"

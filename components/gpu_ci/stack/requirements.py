@@ -15,12 +15,12 @@ from ..errors import Problem, did_you_mean
 from ..pool_kind import EXAMPLE_KIND
 from ..secret_manager import aws_secret
 from ..validation_errors import join
-from .images import PipelineSpec
+from .entries import Spec
 from .pools import POOLS, PoolSpec
 from .site import GITHUB, MANAGER, SITE, Site
 
 
-def missing_subnetworks(choices: Sequence[PoolSpec | PipelineSpec], site: Any, found: list[Problem]) -> list[Problem]:
+def missing_subnetworks(choices: Sequence[Spec], site: Any, found: list[Problem]) -> list[Problem]:
     """Report regions that have machines but no subnetwork. Pools and pipelines with invalid zones are skipped."""
     subnetworks = _regions(site)
     wrong = {problem.path for problem in found}
@@ -201,38 +201,38 @@ def _other_managers(manager: Any, machines: Collection[str]) -> list[Problem]:
     return problems
 
 
-def managed_registration(site: Any, github: Any) -> dict[str, Any]:
-    """Return placeholder wiring for pools whose runners the manager registers.
+def registration(site: Any, github: Any, stack: str) -> dict[str, Any]:
+    """Return the wiring with which runners register on GitHub. The values may be invalid.
 
-    Without a manager, return an empty map.
+    - On clusters, the program adds the App and its key.
+    - With `managerApp`, the runner manager registers the runners of machines, and no machine can read a key.
+    - With `runnerApp` alone, the machines register their runners.
+    - Without an App or a runner group, machines register no runners. GitHub's group Default is never used, because by
+      default all repositories may use it.
     """
     owner = site.get("github") if isinstance(site, Mapping) else None
+    if not isinstance(owner, Mapping):
+        return {}
     group = github.get("runnerGroup") if isinstance(github, Mapping) else None
-    managed = isinstance(owner, Mapping) and owner.get("managerApp") and group
-    return {"github": {"owner": "acme"}} if managed else {}
+    name = (group.get("groupName") if isinstance(group, Mapping) else None) or f"gpu-{stack}"
+    wiring: dict[str, Any] = {"github_config_url": f"https://github.com/{owner.get('owner')}", "runner_group": name}
+    own: dict[str, Any] = {"owner": owner.get("owner"), "runnerGroup": name}
+    app = owner.get("runnerApp")
+    if group and owner.get("managerApp"):
+        wiring["github"] = own
+    elif group and isinstance(app, Mapping):
+        number = str(app.get("installationId"))
+        own |= {"appId": str(app.get("id")), "installationId": int(number) if number.isdecimal() else number}
+        wiring["github"] = own | {"privateKey": app.get("privateKey")}
+    return wiring
 
 
-def incompatible(choices: list[PoolSpec], site: Any, github: Any) -> list[Problem]:
-    """Report fields that do not work in pools with runners: driver.source cos, standby and secrets.
-
-    standby is only reported if machines register their runners themselves, and secrets without rootful Docker.
-    """
-    owner = site.get("github") if isinstance(site, Mapping) else None
-    app = (owner.get("managerApp") or owner.get("runnerApp")) if isinstance(owner, Mapping) else None
-    group = github.get("runnerGroup") if isinstance(github, Mapping) else None
-    if not app or not group:
-        return []
-    managed = bool(owner and owner.get("managerApp"))
-    problems = [] if managed else _key_not_on_google(app, _registered_by("machines", choices))
-    for spec in choices:
-        found = spec.model.problems_with_runners(spec.choices, "github" not in spec.known_wiring)
-        problems += [each.under(spec.path) for each in found]
-    return problems
-
-
-def _key_not_on_google(app: Any, machines: Sequence[str]) -> list[Problem]:
+def key_not_on_google(choices: Iterable[PoolSpec], site: Any, github: Any) -> list[Problem]:
     """Report the key of an App in AWS Secrets Manager that machines on Compute Engine must read."""
+    owner = site.get("github") if isinstance(site, Mapping) else None
+    app = owner.get("runnerApp") if isinstance(owner, Mapping) and not owner.get("managerApp") else None
     key = app.get("privateKey") if isinstance(app, Mapping) else None
+    machines = _registered_by("machines", choices) if isinstance(github, Mapping) and github.get("runnerGroup") else []
     if not machines or not isinstance(key, str) or not aws_secret(key):
         return []
     text = f"is in AWS Secrets Manager, but the machines of {', '.join(machines)} read it from Secret Manager"
@@ -241,7 +241,7 @@ def _key_not_on_google(app: Any, machines: Sequence[str]) -> list[Problem]:
     return [Problem(path, text, "an ARN", "projects/<project>/secrets/<name>", hint, "other-secret-store")]
 
 
-def names_of_others(specs: Sequence[PoolSpec | PipelineSpec], stack: str) -> list[Problem]:
+def names_of_others(specs: Sequence[Spec], stack: str) -> list[Problem]:
     """Report entries whose machines or images another entry's builds could change, because of how their names start."""
     own = {spec.path: spec.component.own_names(spec.name, stack) for spec in specs}
     problems = []

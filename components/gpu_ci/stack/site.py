@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Annotated, Any, ClassVar
 
 from pydantic import (
@@ -18,7 +18,7 @@ from pydantic import (
 from pydantic.alias_generators import to_camel
 from pydantic_core import PydanticCustomError, ValidationError
 
-from ..args import Args, Redacted, StrictBool
+from ..args import OPEN, Args, Redacted, StrictBool
 from ..errors import at_path, invalid, nearest, raise_problems
 from ..gcp.network_choices import NetworkChoices, network_region
 from ..gcp.regions import COMPUTE
@@ -228,27 +228,23 @@ class Site(Args):
         raise_problems([at_path(error, "a map", region) for region in values if region in given])
         return values
 
-    def wiring(self, shared_wiring: Mapping[str, Any], region: str) -> dict[str, Any]:
-        """Return the arguments that the site gives pools in this region. A kind takes those that it has.
+    def wiring(self, project: str, regions: Sequence[str]) -> dict[str, Any]:
+        """Return the arguments that the site gives an entry. A kind takes those that it has.
 
-        If the stack creates the network of the region, the subnetwork is a placeholder. `gpu_ci.program.deploy`
-        replaces it.
+        The subnetwork of a region is OPEN if the stack creates its network, or if the stack file has none.
 
         Args:
-            shared_wiring: Arguments of every region, at least the project.
-            region: The region of the pool.
+            project: The project; empty if it is not known.
+            regions: The regions of the entry. The first is its own region.
         """
-        project = shared_wiring["project"]
-        made = (*self.networks, region)
-        subnetworks = {each: f"projects/{project}/regions/{each}/subnetworks/made-by-this-stack" for each in made}
-        subnetworks |= self.subnetworks
+        subnetworks = {**dict.fromkeys((*regions, *self.networks), OPEN), **self.subnetworks}
         return {
-            **shared_wiring,
+            **({"project": project} if project else {}),
             "labels": dict(self.labels),
             "tags": dict(self.labels),
             "bootstrap_roles": self.bootstrap_roles,
-            "subnetwork": subnetworks[region],
-            "ladder_subnetworks": {each: subnetworks[each] for each in (*self.subnetworks, *self.networks)},
+            "subnetwork": subnetworks[regions[0]],
+            "ladder_subnetworks": subnetworks,
         }
 
 

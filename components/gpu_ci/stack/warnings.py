@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ..pool_args import PoolArgs, Surroundings
 from ..validation_errors import join
-from .clusters import unused
+from .clusters import CLUSTERS, unused
 from .pools import POOLS
 from .requirements import WHICH_APP
+
+if TYPE_CHECKING:
+    from .parse import Stack
 
 MANAGER_APP, RUNNER_APP = "gpu-ci:site.github.managerApp", "gpu-ci:site.github.runnerApp"
 """The keys of the two GitHub Apps that can register the runners of machines. With both, managerApp registers them."""
@@ -28,21 +31,21 @@ _GRANTS = {
 """The fields that can name a resource of another project, and the step that gives the pool access to it."""
 
 
-def stack_warnings(
-    pools: Iterable[tuple[str, PoolArgs]], clusters: Mapping[str, Any], taken: Iterable[Any], present: Collection[str]
-) -> list[str]:
+def stack_warnings(stack: Stack, reported: Collection[str] = ()) -> list[str]:
     """Return the warnings about pools without problems and about clusters.
 
+    If an entry names a cluster that does not exist, no unused cluster is reported, because the name may be a
+    misspelling of that cluster. The unknown name is already a problem of the entry.
+
     Args:
-        pools: Name and arguments of the pools.
-        clusters: The clusters by name, as models or as maps of the stack file.
-        taken: The names of the clusters that pools and image pipelines use. If one of them does not exist, no unused
-            cluster is reported, because the name may be a misspelling of that cluster. The unknown name is already a
-            problem of its pool or pipeline.
-        present: Those of the keys MANAGER_APP, RUNNER_APP and GROUP that the stack file has. A key whose value is wrong
-            counts too, because the problem of the value is already reported.
+        stack: The stack.
+        reported: The paths of problems. A key whose value has a problem counts as present.
     """
-    named, taken = list(pools), list(taken)
+    named = stack.pools
+    value = stack.values[CLUSTERS]
+    clusters: Mapping[str, Any] = value if isinstance(value, Mapping) else {}
+    taken = {each.cluster for each in (*stack.specs, *stack.pipelines)} - {""}
+    present = [key for key in (MANAGER_APP, RUNNER_APP, GROUP) if key in reported or stack.at(key) is not None]
     logins = {name: _logins(cluster) for name, cluster in clusters.items()}
     closed = [name for name, cluster in clusters.items() if _is_closed(cluster)]
     around = Surroundings(logins, closed, [key for key in (MANAGER_APP, GROUP) if key not in present])
@@ -50,7 +53,7 @@ def stack_warnings(
         *(text for name, args in named for text in args.warnings(join(POOLS, name), around)),
         *_overlapping_labels(named),
         *_unused_runner_settings(named, present),
-        *([] if any(each not in clusters for each in taken if each) else unused(clusters, set(taken))),
+        *(unused(clusters, taken) if taken <= clusters.keys() else []),
     ]
 
 
@@ -87,17 +90,15 @@ def _labels(name: str, args: PoolArgs) -> frozenset[str]:
 
 
 def _logins(cluster: Any) -> list[Any]:
-    """Return the names of a cluster's logins."""
-    if isinstance(cluster, Mapping):
-        return [each.get("name") for each in cluster.get("imagePullSecrets") or () if isinstance(each, Mapping)]
-    return [each.name for each in getattr(cluster, "image_pull_secrets", ())]
+    """Return the names of a cluster's logins. The cluster may be invalid."""
+    logins = cluster.get("imagePullSecrets") if isinstance(cluster, Mapping) else None
+    return [each.get("name") for each in logins or () if isinstance(each, Mapping)]
 
 
 def _is_closed(cluster: Any) -> bool:
-    """Return True if runners on a cluster can connect to no private address."""
-    if isinstance(cluster, Mapping):
-        return cluster.get("networkPolicies", True) is True and not cluster.get("privateRanges")
-    return bool(getattr(cluster, "network_policies", False) and not cluster.private_ranges)
+    """Return True if runners on a cluster can connect to no private address. The cluster may be invalid."""
+    given = cluster if isinstance(cluster, Mapping) else {}
+    return given.get("networkPolicies", True) is True and not given.get("privateRanges")
 
 
 def _unused_runner_settings(pools: Iterable[tuple[str, PoolArgs]], present: Collection[str]) -> list[str]:

@@ -159,10 +159,9 @@ def _of(path: Path) -> StackCost | None:
                 raise UnpricedError
             return None
         file = stack_files.read(path)
+        file.refuse_mistakes()
     except (pulumi_files.InvalidStackFileError, click.ClickException):
         raise UnpricedError from None
-    if file.checked[1]:
-        raise UnpricedError
     return quotas.cost_of(file.pools)
 
 

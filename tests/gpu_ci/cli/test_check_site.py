@@ -27,7 +27,7 @@ def test_the_stack_files_of_this_repository_are_in_order_for_both(ask: Ask, tmp_
     values = config_of(file)
     [found] = ask("check", written(tmp_path, values), "--json").json
     assert (found["works"], found["problems"]) == (True, [])
-    assert load(values).pools
+    assert load(values).specs
 
 
 @pytest.mark.parametrize("app", [{}, {"app": ADMIN}])

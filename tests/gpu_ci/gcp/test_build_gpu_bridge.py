@@ -23,7 +23,7 @@ from gpu_ci.gcp.gpu_bridge.steps import PROGRAM
 from gpu_ci.gcp.host_image_pipeline import PROGRAM as HOST_IMAGES
 from gpu_ci.kinds.cloud_build_gpu.args import BuildGpuBridgeArgs
 from gpu_ci.kinds.cloud_build_gpu.component import BuildGpuBridge
-from gpu_ci.stack import pools
+from gpu_ci.stack.parse import Stack
 from gpu_common import google_permissions
 from pulumi_sandbox.providers.gcp.discovery import document
 from pulumi_sandbox.providers.gcp.permissions import Asked, holds
@@ -379,7 +379,7 @@ BAD: dict[str, tuple[dict[str, Any], str]] = {
 def test_a_mistake_is_reported_at_its_field(case: str) -> None:
     changes, expected = BAD[case]
     given = {"kind": "cloud-build-gpu", **copy.deepcopy(EXAMPLE), **changes}
-    _, problems = pools.check({"gpu-tests": given})
+    problems = Stack("", "dev", {"gpu-ci:pools": {"gpu-tests": given}}).problems_of_pools
     assert [f"{each.path}: {each.text}" for each in problems] == [f"gpu-ci:pools.gpu-tests.{expected}"]
 
 

@@ -13,7 +13,7 @@ from gpu_ci import versions
 from gpu_ci.gcp import host_image_pipeline as resources
 from gpu_ci.gcp.host_image.build import parse
 from gpu_ci.gcp.host_image_pipeline import HostImagePipeline, HostImagePipelineArgs
-from gpu_ci.stack import images
+from gpu_ci.stack.parse import Stack
 from gpu_common import google_permissions
 
 from tests.gpu_ci.harness import Deployment, deploy
@@ -240,7 +240,7 @@ WRONG: list[tuple[dict[str, Any], str, str, str]] = [
 @pytest.mark.parametrize(("changes", "path", "text", "hint"), WRONG)
 def test_a_mistake_is_one_problem_with_one_hint(changes: dict[str, Any], path: str, text: str, hint: str) -> None:
     choices = {key: value for key, value in {**copy.deepcopy(SHORT), **changes}.items() if value is not None}
-    _, problems = images.check({"gpu-host": choices})
+    problems = Stack("", "dev", {"gpu-ci:images": {"gpu-host": choices}}).problems_of_pipelines
     assert [each.path for each in problems] == [f"gpu-ci:images.gpu-host{path}"]
     [problem] = problems
     assert problem.text.startswith(text), problem
@@ -251,7 +251,7 @@ def test_a_mistake_is_one_problem_with_one_hint(changes: dict[str, Any], path: s
 def test_the_example_and_an_installed_driver_are_valid() -> None:
     base = "projects/debian-cloud/global/images/family/debian-12"
     installed = {**SHORT, "image": base, "driver": {"source": "installer", "branch": 595, "sha256": "e" * 64}}
-    assert images.check({"one": SHORT, "two": installed})[1] == []
+    assert Stack("", "dev", {"gpu-ci:images": {"one": SHORT, "two": installed}}).problems_of_pipelines == []
 
 
 def test_builds_can_run_in_another_region_than_the_machines() -> None:

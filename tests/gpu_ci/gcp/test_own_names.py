@@ -11,7 +11,7 @@ import pytest
 from gpu_ci.gcp.host_image_pipeline import HostImagePipeline
 from gpu_ci.gcp.runner_manager import RunnerManager, RunnerManagerArgs
 from gpu_ci.kinds.cloud_build_gpu.component import BuildGpuBridge
-from gpu_ci.stack.checks import KEYS, check
+from gpu_ci.stack.parse import Stack
 from gpu_common import google_permissions
 from pulumi_sandbox.providers.gcp.compute.instances_api import api_form
 from pulumi_sandbox.providers.gcp.permissions import Asked, holds, of_image, of_machine
@@ -115,8 +115,7 @@ def test_machines_disks_and_images_of_other_names_are_out_of_its_reach(name: str
 
 
 def problems(stack: str, pools: dict[str, Any], images: dict[str, Any]) -> list[tuple[str, str]]:
-    values = {**dict.fromkeys(KEYS), "gpu-ci:pools": pools, "gpu-ci:images": images}
-    found = check(values, stack=stack, complete=False).problems
+    found = Stack("", stack, {"gpu-ci:pools": pools, "gpu-ci:images": images}).problems
     return [(each.path, each.rule) for each in found if each.rule == "name-of-other-builds"]
 
 

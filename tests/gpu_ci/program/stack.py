@@ -12,7 +12,8 @@ from typing import Any
 import pulumi.runtime
 import pytest
 import yaml
-from gpu_ci.program import settings
+from gpu_ci.program import stack_file
+from gpu_ci.stack.parse import Stack
 from pulumi.runtime import config as runtime_config
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -87,22 +88,22 @@ def texts(values: Mapping[str, Any]) -> dict[str, str]:
 
 def load(
     values: Mapping[str, Any], *, stack: str = "staging", secrets: Collection[str] = (), root: Path | None = None
-) -> settings.Settings:
-    """Return the settings that gpu_ci.program.settings loads."""
+) -> Stack:
+    """Return the stack file that gpu_ci.program.stack_file loads."""
 
-    def run() -> settings.Settings:
+    def run() -> Stack:
         pulumi.runtime.configure(
             pulumi.runtime.Settings(project="gpu-ci", stack=stack, root_directory=root and str(root))
         )
         runtime_config.set_all_config(texts(values), list(secrets))
-        return settings.load()
+        return stack_file.load()
 
     return contextvars.copy_context().run(run)
 
 
-def refused(values: Mapping[str, Any], **options: Any) -> settings.SettingsError:
+def refused(values: Mapping[str, Any], **options: Any) -> stack_file.StackFileError:
     """The error it ends with."""
-    with pytest.raises(settings.SettingsError) as caught:
+    with pytest.raises(stack_file.StackFileError) as caught:
         load(values, **options)
     return caught.value
 

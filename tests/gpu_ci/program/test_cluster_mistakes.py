@@ -20,14 +20,14 @@ def of_cluster(**changes: Any) -> dict[str, Any]:
 
 def test_a_namespace_that_another_one_has_left_is_free() -> None:
     values = of_cluster(namespace="arc-systems", controller={"namespace": "arc"})
-    assert [pool.name for pool in load(values).pools] == ["a10g"]
+    assert [pool.name for pool in load(values).specs] == ["a10g"]
 
 
 def test_a_pool_whose_nodes_have_no_plugin_is_not_kept_from_the_clusters() -> None:
     kept_off = {"devicePlugin": {"builtInPools": ["elsewhere", "a10g"]}}
     values = of_cluster(**kept_off)
     values["gpu-ci:pools"]["a10g"]["amiType"] = "BOTTLEROCKET_x86_64_NVIDIA"
-    assert [pool.name for pool in load(values).pools] == ["a10g"]
+    assert [pool.name for pool in load(values).specs] == ["a10g"]
 
 
 @pytest.mark.parametrize("key", ["gpu-ci:site", "gpu-ci:github", "gpu-ci:clusters"])
@@ -48,7 +48,7 @@ def sharing(**changes: Any) -> dict[str, Any]:
 
 
 def test_gpus_that_are_shared_under_their_own_name_are_taken() -> None:
-    assert [pool.name for pool in load(stack(clusters=sharing(renameByDefault=False))).pools] == ["a10g"]
+    assert [pool.name for pool in load(stack(clusters=sharing(renameByDefault=False))).specs] == ["a10g"]
 
 
 def test_mixed_mig_is_refused_and_single_taken() -> None:
@@ -58,12 +58,12 @@ def test_mixed_mig_is_refused_and_single_taken() -> None:
         return found
 
     assert "\n  got: nvidia.com/mig-…\n" in told(stack(clusters=clusters("mixed")))
-    assert [pool.name for pool in load(stack(clusters=clusters("single"))).pools] == ["a10g"]
+    assert [pool.name for pool in load(stack(clusters=clusters("single"))).specs] == ["a10g"]
 
 
 def test_nodes_of_bottlerocket_have_a_plugin_of_their_own_whatever_the_cluster_shares() -> None:
     values = stack({"amiType": "BOTTLEROCKET_x86_64_NVIDIA"}, clusters=sharing())
-    assert [pool.name for pool in load(values).pools] == ["a10g"]
+    assert [pool.name for pool in load(values).specs] == ["a10g"]
 
 
 DAY = date(2025, 6, 28)

@@ -442,7 +442,7 @@ def test_the_plugin_stays_away_from_pools_of_other_stacks_that_the_cluster_names
 def test_scale_sets_of_one_name_on_two_clusters_are_two() -> None:
     values = stack(clusters=dict.fromkeys(("ci", "other"), ON_CLUSTER["gpu-ci:clusters"]["ci"]))
     values["gpu-ci:pools"]["b"] = {**A10G, "clusterName": "other", "runner": {"image": IMAGE, "scaleSetName": "a10g"}}
-    assert [pool.name for pool in load(values).pools] == ["a10g", "b"]
+    assert [pool.name for pool in load(values).specs] == ["a10g", "b"]
 
 
 def test_the_longest_name_of_a_pool_is_deployed() -> None:

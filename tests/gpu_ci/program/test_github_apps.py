@@ -27,7 +27,7 @@ def test_machines_do_not_register_as_the_app_that_administers_the_organization(a
     [problem] = refused(stack(asked, app=ADMIN)).problems
     assert problem.path == "gpu-ci:site.github.managerApp"
     for app in ("runnerApp", "managerApp"):
-        assert load(stack(asked, app=ADMIN, **{app: RUNNERS})).pools
+        assert load(stack(asked, app=ADMIN, **{app: RUNNERS})).specs
 
 
 def test_the_stack_acts_as_one_app_and_its_machines_read_the_key_of_the_other() -> None:
@@ -43,7 +43,7 @@ def test_the_stack_acts_as_one_app_and_its_machines_read_the_key_of_the_other() 
 @pytest.mark.parametrize("github", [{}, {"app": ADMIN}])
 def test_a_stack_whose_machines_register_nothing_needs_no_second_app(github: dict[str, Any]) -> None:
     asked = {"rules": KERNELS["rules"]}
-    assert load(stack(asked, {"l4": L4}, **github)).pools
+    assert load(stack(asked, {"l4": L4}, **github)).specs
 
 
 def test_with_a_token_for_the_stack_the_machines_have_an_app_all_the_same() -> None:
@@ -66,8 +66,8 @@ def test_a_feature_that_the_plan_has_not_is_refused_in_the_preview() -> None:
     asked = {"runnerGroup": {**GROUP["runnerGroup"], **WORKFLOWS}}
     [problem] = refused(stack(asked, runnerApp=RUNNERS, plan="team")).problems
     assert problem.path == "gpu-ci:github.runnerGroup.selectedWorkflows"
-    assert load(stack(asked, runnerApp=RUNNERS, plan="enterprise")).pools
-    assert load(stack(asked, runnerApp=RUNNERS)).pools
+    assert load(stack(asked, runnerApp=RUNNERS, plan="enterprise")).specs
+    assert load(stack(asked, runnerApp=RUNNERS)).specs
 
 
 def test_the_preview_names_the_plans_where_the_stack_file_has_none() -> None:

@@ -213,8 +213,7 @@ def test_nodes_whose_runners_use_all_gpus_are_not_warned_about() -> None:
 
 def warned(pool: dict[str, Any], runner: dict[str, Any]) -> list[str]:
     """The warnings about a stack with this pool and its runner."""
-    settings = load(gke.stack({**pool, "runner": {"image": gke.IMAGE, **runner}}))
-    return stack_warnings_of([(each.name, each.args) for each in settings.pools], {}, [], [])
+    return stack_warnings_of(load(gke.stack({**pool, "runner": {"image": gke.IMAGE, **runner}})))
 
 
 def test_another_driver_repeats_the_check() -> None:
@@ -394,7 +393,7 @@ def test_the_location_of_the_cluster_is_known_before_the_deployment() -> None:
     assert clusters.known({"gpu": gke.GKE})["gpu"].wiring == {"location": "us-central1"}
     assert clusters.known({"gpu": {"kind": "gke", "location": 3}})["gpu"].wiring == {}
     assert clusters.known({"gpu": {"kind": "gke", "location": "mars"}})["gpu"].wiring == {}
-    assert [pool.name for pool in load(gke.stack()).pools] == ["l4"]
+    assert [pool.name for pool in load(gke.stack()).specs] == ["l4"]
 
 
 @pytest.mark.slow

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 from gpu_ci.program import stack_warnings
-from gpu_ci.stack.warnings import RUNNER_APP
+from gpu_ci.stack.parse import Stack
 from gpu_ci.stack.warnings import stack_warnings as stack_warnings_of
 
 from tests.gpu_ci.harness import Deployment
@@ -92,8 +92,8 @@ def test_without_an_app_or_a_group_a_pool_checks_itself_and_registers_nothing(va
 def test_secrets_that_no_job_could_read_are_refused_in_the_stack_file() -> None:
     for owner in (OWNER, MANAGED):
         assert paths(stack(owner=owner, secrets=[KEY])) == {"gpu-ci:pools.l4.secrets"}
-    assert load(stack(secrets=[KEY], runner={"docker": "rootful"})).pools
-    assert load(stack(None, secrets=[KEY])).pools
+    assert load(stack(secrets=[KEY], runner={"docker": "rootful"})).specs
+    assert load(stack(None, secrets=[KEY])).specs
 
 
 def paths(values: dict[str, Any]) -> set[str]:
@@ -105,7 +105,7 @@ def test_a_key_that_machines_cannot_read_is_refused() -> None:
     arn = "arn:aws:secretsmanager:us-east-1:123456789012:secret:key"
     owner = {**OWNER, "runnerApp": {**OWNER["runnerApp"], "privateKey": arn}}
     assert paths(stack(owner=owner)) == {"gpu-ci:site.github.runnerApp.privateKey"}
-    assert load(stack(owner={**MANAGED, "runnerApp": owner["runnerApp"]})).pools
+    assert load(stack(owner={**MANAGED, "runnerApp": owner["runnerApp"]})).specs
 
 
 def test_rootful_docker_is_said_to_give_jobs_the_apps_key() -> None:
@@ -127,7 +127,7 @@ def test_container_optimized_os_is_refused_where_runners_would_register() -> Non
     image = "projects/cos-cloud/global/images/family/cos-stable"
     cos = {"driver": {"source": "cos", "checkImage": CONTAINER}, "image": image}
     assert paths(stack(**cos)) == {"gpu-ci:pools.l4.driver.source"}
-    assert load(stack(None, **cos)).pools
+    assert load(stack(None, **cos)).specs
 
 
 def test_a_runner_that_may_be_too_old_is_told_where_one_registers() -> None:
@@ -144,7 +144,7 @@ def test_a_runner_that_may_be_too_old_is_told_where_one_registers() -> None:
 def test_machines_that_wait_stopped_are_refused_where_runners_would_register() -> None:
     standby = {"market": "standard", "standby": {"stoppedSize": 1}}
     assert paths(stack(**standby)) == {"gpu-ci:pools.l4.standby"}
-    assert load(stack(None, **standby)).pools
+    assert load(stack(None, **standby)).specs
 
 
 @pytest.mark.parametrize("market", ["spot", "standard"])
@@ -206,4 +206,4 @@ def test_an_app_without_a_runner_group_is_reported_once(
 
 
 def test_one_half_of_it_is_enough_where_no_pool_is_of_machines() -> None:
-    assert stack_warnings_of([], {}, [], [RUNNER_APP]) == []
+    assert stack_warnings_of(Stack("", "", {"gpu-ci:site": {"github": {"runnerApp": {}}}})) == []

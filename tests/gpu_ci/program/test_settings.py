@@ -1,4 +1,4 @@
-"""gpu_ci.program.settings: one report of every mistake in a stack file, each with a hint."""
+"""gpu_ci.program.stack_file: one report of every mistake in a stack file, each with a hint."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 import pulumi
 import pytest
 import yaml
-from gpu_ci.stack import checks
+from gpu_ci.stack.parse import unknown_keys
 
 from tests.gpu_ci.program.stack import L4, SUBNETWORK, config, config_of, load, refused, site, told
 
@@ -78,12 +78,12 @@ def test_six_mistakes_of_one_file_come_in_one_report_with_a_hint_each() -> None:
 def test_the_stack_files_of_this_repository_are_in_order(file: str) -> None:
     values = config_of(file)
     found = load(values)
-    assert [pool.name for pool in found.pools] == sorted(values["gpu-ci:pools"])
+    assert [pool.name for pool in found.specs] == sorted(values["gpu-ci:pools"])
     assert found.project == values["gcp:project"]
 
 
 def test_a_pool_gets_its_project_subnetwork_and_labels_from_the_site() -> None:
-    [pool] = load(config(**site(labels={"team": "platform"}))).pools
+    [pool] = load(config(**site(labels={"team": "platform"}))).specs
     assert (pool.name, pool.kind) == ("l4", "gce-runners")
     wired = pool.args.model_dump(include={"project", "subnetwork", "labels", "network"})
     assert wired == {"project": "example-ci", "subnetwork": SUBNETWORK, "labels": {"team": "platform"}, "network": None}
@@ -99,7 +99,7 @@ def test_a_full_self_link_is_a_subnetwork_too() -> None:
     ["acme:site", "acme-gpu-ci:site", "gcp:region", "gcp:zone", "gcp:quotaProject", "github:owner", "aws:project"],
 )
 def test_a_key_of_another_program_is_not_taken_for_a_misspelt_one(key: str) -> None:
-    assert checks.unknown_keys([key]) == []
+    assert unknown_keys([key]) == []
 
 
 @pytest.mark.parametrize("key", ["gpu-ci:pools", "gpu-ci:site", "gpu-ci:github", "gcp:project"])

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 import yaml
 from gpu_ci.program.keys import Keys
-from gpu_ci.stack import pools
+from gpu_ci.stack.parse import Stack
 from gpu_ci.stack.schema import stack_schema
 from jsonschema import Draft202012Validator
 
@@ -55,7 +55,7 @@ def test_the_committed_stack_files_are_accepted_and_name_it(name: str) -> None:
 @pytest.mark.parametrize("pool", [L4, T4, L4 | {"guestAccelerator": None, "diskType": None, "runnerLabels": None}])
 def test_a_pool_in_order_is_accepted_by_both(pool: dict[str, Any]) -> None:
     assert mistakes(stack(pool)) == []
-    assert pools.check({"l4": pool})[1] == []
+    assert Stack("", "dev", {"gpu-ci:pools": {"l4": pool}}).problems_of_pools == []
 
 
 P = "config.gpu-ci:pools.l4"
@@ -93,7 +93,7 @@ WRONG = {
 def test_a_known_mistake_is_refused_where_it_is_and_by_the_model_too(wrong: str) -> None:
     pool, path = WRONG[wrong]
     assert mistakes(stack(pool)) == [path]
-    assert pools.check({"l4": pool})[1] != []
+    assert Stack("", "dev", {"gpu-ci:pools": {"l4": pool}}).problems_of_pools != []
 
 
 @pytest.mark.parametrize(
@@ -137,7 +137,7 @@ def test_every_machine_type_it_offers_is_one_the_model_takes_and_each_has_a_word
     field = SCHEMA["$defs"]["RunnerPoolArgs"]["properties"]["machineType"]
     assert len(field["enum"]) == len(field["markdownEnumDescriptions"]) == len(set(field["enum"]))
     for name in field["enum"]:
-        found = pools.check({"l4": L4 | {"machineType": name}})[1]
+        found = Stack("", "dev", {"gpu-ci:pools": {"l4": L4 | {"machineType": name}}}).problems_of_pools
         assert [problem for problem in found if problem.path == "gpu-ci:pools.l4.machineType"] == []
 
 

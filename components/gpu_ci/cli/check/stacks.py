@@ -17,12 +17,11 @@ from gpu_ci.cli.output import first_and_count, print_table
 from gpu_ci.cli.stack_files import StackFile, for_each_file, report_of, siblings
 from gpu_ci.errors import Problem
 from gpu_ci.github import plans
-from gpu_ci.stack import checks, provider_secrets, quotas
+from gpu_ci.stack import quotas
 from gpu_ci.stack.clusters import CLUSTERS
-from gpu_ci.stack.images import IMAGES
 from gpu_ci.stack.pools import POOLS, images
-from gpu_ci.stack.site import GITHUB, SITE
-from gpu_ci.stack.warnings import GROUP, MANAGER_APP, RUNNER_APP, other_projects, overlapping, stack_warnings
+from gpu_ci.stack.site import SITE
+from gpu_ci.stack.warnings import GROUP, other_projects, overlapping, stack_warnings
 
 
 def run(names: tuple[str, ...], as_json: bool) -> None:
@@ -37,13 +36,7 @@ def run(names: tuple[str, ...], as_json: bool) -> None:
 
 def problems(file: StackFile) -> list[Problem]:
     """Return every problem that the Pulumi program finds in the file, and that the solver finds with its pools."""
-    present = list(file.config)
-    wrong = checks.unknown_keys(present) + provider_secrets.in_plain_text(file.config) + file.secret_keys
-    unread = {problem.path for problem in wrong}
-    values = {key: None if key in unread else file.value(key) for key in checks.KEYS}
-    # A file that has neither of these keys belongs to a program that sets project and networks in code.
-    complete = not {SITE, GITHUB}.isdisjoint(present)
-    wrong += checks.check(values, unread, stack=file.stack, complete=complete).problems
+    wrong = file.problems
     for demand in quotas.demands(file.pools):
         answer = solver.check(
             demand.machine, market=demand.market, zone=demand.region, boot_disk=demand.boot_disk or None
@@ -57,7 +50,7 @@ def problems(file: StackFile) -> list[Problem]:
 
 def _old_software(file: StackFile) -> Iterator[staleness.Stale]:
     """Yield the images, driver branches and AMI types whose support has ended or ends soon."""
-    today, pools = clock.today(), file.value(POOLS)
+    today, pools = clock.today(), file.values[POOLS]
     for image in images(file.pools):
         yield from staleness.image(image, today)
     for pool in filter(None, map(_mapping, pools.values())) if isinstance(pools, Mapping) else ():
@@ -73,25 +66,14 @@ def _mapping(value: Any) -> Mapping[str, Any]:
 
 def warnings(file: StackFile, wrong: Collection[Problem] = ()) -> list[str]:
     """Return the notes on a file: findings that do not prevent a deployment, and that none of its problems reports."""
-    value = file.value(CLUSTERS)
-    clusters = value if isinstance(value, Mapping) else {}
-    pipelines = file.value(IMAGES)
-    entries: list[Mapping[str, Any]] = [choice.choices for choice in file.checked[0]]
-    entries += (
-        [each for each in pipelines.values() if isinstance(each, Mapping)] if isinstance(pipelines, Mapping) else []
-    )
-    used_clusters = [each.get("clusterName") for each in entries]
-    reported = {problem.path for problem in wrong}
-    keys = (MANAGER_APP, RUNNER_APP, GROUP)
-    given = [key for key in keys if key in reported or file.at(key) is not None]
     others = other_projects(file.pools, file.project, ("image", "reservation")) if file.project else []
     return [
         *map(str, _old_software(file)),
-        *file.quotas[0].warnings,
+        *file.quotas.warnings,
         *others,
         *(text for name, args in file.pools for text in args.prerequisites(f"{POOLS}.{name}")),
-        *stack_warnings(file.pools, clusters, used_clusters, given),
-        *plans.notes(file.value(plans.KEY), file.at(plans.PLAN)),
+        *stack_warnings(file, {problem.path for problem in wrong}),
+        *plans.notes(file.values[plans.KEY], file.at(plans.PLAN)),
         *(text for other in siblings(file.path) for text in [*_same_labels(file, other), *_same_clusters(file, other)]),
     ]
 
@@ -113,7 +95,7 @@ def _same_clusters(file: StackFile, other: StackFile) -> Iterator[str]:
         if not own_pools or not other_pools:
             continue  # a stack without a pool creates nothing on the cluster
         path, page = f"{CLUSTERS}.{name}", "(docs/guides/eks.md#two-stacks-on-one-cluster)"
-        own, others = file.value(CLUSTERS)[name], other.value(CLUSTERS)[name]
+        own, others = file.values[CLUSTERS][name], other.values[CLUSTERS][name]
         if own.get("managed", True) and others.get("managed", True):
             text = f"{other.name} creates the controller and the other shared resources of this cluster too, and the"
             yield f"{path}.managed: {text} second `up` fails; hint: managed: false in all stacks except one {page}"

@@ -114,7 +114,7 @@ def _every_step(deployment: Deployment, contexts: Sequence[str]) -> Iterator[Ste
     file = deployment.file
     project = google.target(file, lambda: deployment.call)
     yield from _of_group("google", google.steps(project), project)
-    described = [(kind, name) for kind in _CLUSTERS for name in of_kind(file.value(CLUSTERS), kind)]
+    described = [(kind, name) for kind in _CLUSTERS for name in of_kind(file.values[CLUSTERS], kind)]
     names = [name for _, name in described]
     by_cluster = dict(each.split("=", 1) for each in contexts if "=" in each)
     default = next((each for each in contexts if "=" not in each), "")

@@ -54,7 +54,7 @@ def services(pools: Iterable[PoolArgs]) -> set[str]:
 
 def is_in_project(file: StackFile, spec: Spec) -> bool:
     """Return True if the machines of an entry are in the stack's project, not in another project with its cluster."""
-    clusters = file.value(CLUSTERS) or {}
+    clusters = file.values[CLUSTERS] or {}
     return bool(clusters.get(spec.cluster, {}).get("project", file.project) == file.project)
 
 
@@ -65,7 +65,7 @@ def attests(file: StackFile) -> bool:
 
 def uses_bootstrap_roles(file: StackFile) -> bool:
     """Return True if the stack uses the custom roles that bootstrap/ made."""
-    return bool((file.value(SITE) or {}).get("bootstrapRoles"))
+    return bool((file.values[SITE] or {}).get("bootstrapRoles"))
 
 
 def types(file: StackFile) -> set[str]:
@@ -76,9 +76,9 @@ def types(file: StackFile) -> set[str]:
 
 
 def _groups(file: StackFile) -> Iterator[Iterable[str]]:
-    site: dict[str, Any] = file.value(SITE) or {}
+    site: dict[str, Any] = file.values[SITE] or {}
     github: dict[str, Any] = site.get("github") or {}
-    specs: list[Spec] = [*file.checked[0], *file.pipelines]
+    specs: list[Spec] = [*file.specs, *file.pipelines]
     for spec in specs:
         if is_in_project(file, spec):
             yield spec.model.CREATES
@@ -91,7 +91,7 @@ def _groups(file: StackFile) -> Iterator[Iterable[str]]:
         yield NETWORKS
     if attests(file):
         yield (google_permissions.CUSTOM_ROLE,)
-    if (manager := file.value(MANAGER)) is not None and github.get("managerApp"):
+    if (manager := file.values[MANAGER]) is not None and github.get("managerApp"):
         from gpu_ci.gcp.runner_manager import ManagerSettings  # loads Pulumi's Google package
 
         yield ManagerSettings.CREATES

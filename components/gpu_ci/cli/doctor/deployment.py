@@ -42,7 +42,7 @@ class Deployment:
     @property
     def region(self) -> str:
         """The region of the first pool on Google Cloud, for the commands that create something."""
-        specs = (spec for spec in self.file.checked[0] if spec.cloud == "gcp" and spec.region)
+        specs = (spec for spec in self.file.specs if spec.cloud == "gcp" and spec.region)
         return next((spec.region for spec in specs), "us-central1")
 
     @cached_property

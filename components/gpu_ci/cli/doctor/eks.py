@@ -94,7 +94,7 @@ class Cluster(KubernetesCluster):
 
 def target(file: StackFile, name: str, context: str, connect: Callable[[], Any] | None = None) -> Cluster:  # noqa: ARG001 - GKE uses it
     """Return one cluster of a stack file. Raise LookupError if the file does not describe it."""
-    described = file.value(CLUSTERS)[name]
+    described = file.values[CLUSTERS][name]
     subnets = tuple(described["subnets"].values())
     account = described.get("profile", ""), described.get("roleArn", "")
     plugin = DevicePluginArgs(**described.get("devicePlugin", {})).namespace

@@ -30,7 +30,7 @@ _LEVELS = ("", "read", "write", "admin")
 
 def steps(deployment: Deployment) -> Iterator[Step[Deployment]]:
     """Yield a step for each App of the stack file, and one for the runner if machines run one."""
-    github = (deployment.file.value(SITE) or {}).get("github") or {}
+    github = (deployment.file.values[SITE] or {}).get("github") or {}
     if app_entries(github):
         for app in apps_of(deployment.file)[1]:
             yield Step(
@@ -38,7 +38,7 @@ def steps(deployment: Deployment) -> Iterator[Step[Deployment]]:
                 "the App and its installation exist, belong to the owner, and have the permissions",
                 lambda deployment, app=app: app_works(deployment, app),  # type: ignore[misc]
             )
-    if of_kind(deployment.file.value(CLUSTERS), "eks"):
+    if of_kind(deployment.file.values[CLUSTERS], "eks"):
         yield Step("subject", f"tokens of this repository with {', '.join(TEMPLATE_CLAIMS)}", subject_is_set)
     if github and any(args.runner_version for _, args in deployment.file.pools):
         yield Step(
@@ -64,7 +64,7 @@ def subject_is_set(_: Deployment) -> Finding:
 
 def app_works(deployment: Deployment, app: App) -> Finding:
     owner = apps_of(deployment.file, (app.key,))[0]
-    described = app_entries(deployment.file.value(SITE)["github"])[app.key]
+    described = app_entries(deployment.file.values[SITE]["github"])[app.key]
     number, installation = int(described["id"]), int(described["installationId"])
     create = f"gpu-ci github-app create {deployment.file.name} --only {app.key}"
     if (number, installation) in PLACEHOLDERS:

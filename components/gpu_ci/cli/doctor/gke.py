@@ -79,7 +79,7 @@ class _MissingError(NotAskedError):
 
 def target(file: StackFile, name: str, context: str, connect: Callable[[], google_api.Call]) -> Cluster:
     """Return one cluster of a stack file. Raise LookupError if the file does not describe it."""
-    described = file.value(CLUSTERS)[name]
+    described = file.values[CLUSTERS][name]
     pools = file.pools_on(name)
     apis = tuple(sorted({*APIS, *deployer.services(pools.values())}))
     permissions = tuple(deployer.of_pools(pools.values()))

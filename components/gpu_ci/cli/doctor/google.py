@@ -92,7 +92,7 @@ class Project:
 
 def target(file: StackFile, connect: Callable[[], Call]) -> Project:
     """Return the project of a stack file with its pools on Compute Engine."""
-    site = file.value("gpu-ci:site") or {}
+    site = file.values["gpu-ci:site"] or {}
     keys = [app.get("privateKey") for app in app_entries(site.get("github")).values()]
     secrets = tuple(dict.fromkeys(key for key in keys if isinstance(key, str) and not aws_secret(key)))
     pools = {name: args for name, args in file.pools if args.REGISTERED_BY == "machines"}
@@ -114,9 +114,9 @@ def _apis(file: StackFile, has_machines: bool) -> Iterator[str]:
         yield "orgpolicy.googleapis.com"
     if deployer.attests(file):
         yield from (_BINARY_AUTHORIZATION, "containeranalysis.googleapis.com")
-    if (file.value(MANAGER) or {}).get("binaryAuthorization"):
+    if (file.values[MANAGER] or {}).get("binaryAuthorization"):
         yield _BINARY_AUTHORIZATION
-    own = {spec.name for spec in file.checked[0] if deployer.is_in_project(file, spec)}
+    own = {spec.name for spec in file.specs if deployer.is_in_project(file, spec)}
     yield from deployer.services(args for name, args in file.pools if name in own)
     if str(file.others.get("secretsprovider")).startswith("gcpkms://"):
         yield "cloudkms.googleapis.com"

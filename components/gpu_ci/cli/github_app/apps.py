@@ -64,7 +64,7 @@ class App:
 
 def apps_of(file: StackFile, only: Collection[str] = ()) -> tuple[str, list[App]]:
     """Return the organization of a stack file and its Apps, or those in `only`. Raise InputError for a missing App."""
-    site = file.value(SITE)
+    site = file.values[SITE]
     github = site.get("github") if isinstance(site, Mapping) else None
     entries = app_entries(github)
     if not isinstance(github, Mapping) or not entries:
@@ -76,7 +76,7 @@ def apps_of(file: StackFile, only: Collection[str] = ()) -> tuple[str, list[App]
     if missing := [key for key in only if key not in entries]:
         raise InputError(f"{file.name}: {SITE}.github has no {missing[0]}", got=", ".join(entries))
     permissions = {
-        "app": _administration(file.value(GITHUB)),
+        "app": _administration(file.values[GITHUB]),
         "managerApp": {**_RUNNERS, "actions": "write"},
     }
     apps = [

@@ -55,7 +55,7 @@ def command(files: tuple[str, ...], only: tuple[str, ...], port: int, github_url
         raise InputError(f"127.0.0.1:{port}: cannot be used", got=error.strerror or "", hint="give --port") from None
     web_url = github_url.rstrip("/")
     api_url = "https://api.github.com" if web_url == GITHUB_COM else f"{web_url}/api/v3"
-    entries = app_entries(file.value(SITE)["github"])
+    entries = app_entries(file.values[SITE]["github"])
     flow = Flow(
         organization,
         file.stack,

@@ -66,7 +66,7 @@ def _images(pipeline: Pipeline) -> list[dict[str, Any]]:
         InputError: AWS refuses the request or cannot be reached, or the pipeline does not exist.
     """
     where = f"{pipeline.file.name}: {pipeline.spec.path}"
-    clusters = pipeline.file.value(CLUSTERS)
+    clusters = pipeline.file.values[CLUSTERS]
     cluster = clusters[pipeline.spec.choices["clusterName"]]
     account = Account(pipeline.spec.region, cluster.get("profile", ""), cluster.get("roleArn", ""))
     name = pipeline_name(pipeline.file.stack, pipeline.name)

@@ -16,8 +16,7 @@ from typing import Any
 from gpu_ci.cli.stack_files import StackFile, problems_found
 from gpu_ci.kinds import image_component_for
 from gpu_ci.stack import images, pools
-from gpu_ci.stack.clusters import CLUSTERS
-from gpu_ci.stack.images import IMAGES, PipelineSpec
+from gpu_ci.stack.entries import Spec
 
 PASSED, FAILED, MISSING = "passed", "failed", "missing"
 """The results of the check of a candidate. MISSING: the check did not pass, or it has not ended."""
@@ -35,7 +34,7 @@ class Pipeline:
     """One image pipeline of a stack file."""
 
     file: StackFile
-    spec: PipelineSpec
+    spec: Spec
 
     @property
     def name(self) -> str:
@@ -89,10 +88,9 @@ def pipelines(file: StackFile) -> list[Pipeline]:
     Raises:
         ProblemsFound: The section has a problem, so the names of its images are not certain.
     """
-    specs, problems = images.check(file.value(IMAGES), file.value(CLUSTERS))
-    if problems:
+    if problems := file.problems_of_pipelines:
         raise problems_found(file, problems, "; see gpu-ci check")
-    return [Pipeline(file, spec) for spec in specs]
+    return [Pipeline(file, spec) for spec in file.pipelines]
 
 
 def candidates_of(pipeline: Pipeline) -> list[Candidate]:
@@ -108,7 +106,7 @@ def pins_of(pipeline: Pipeline, files: Iterable[StackFile]) -> list[PoolPin]:
     return [
         PoolPin(file, pool, keys, reference)
         for file in files
-        if isinstance(value := file.value(pools.POOLS), Mapping)
+        if isinstance(value := file.values[pools.POOLS], Mapping)
         for (pool, keys), reference in images.pinned(value.items(), component.PINS).items()
         if kind.owns(pipeline, reference)
     ]

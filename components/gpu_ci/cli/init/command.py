@@ -232,7 +232,7 @@ def _read(folder: Path, given: Mapping[str, Any], wrong: list[Problem]) -> Repos
     others = [file for file in files if given["organization"] and file.at(owner) == given["organization"]]
     subnets = _subnets(given["subnets"], wrong)
     shared = _shared_clusters(given, subnets, files)
-    pools = _pools(given, {name for file in others for name in file.value(POOLS) or ()}, shared, wrong)
+    pools = _pools(given, {name for file in others for name in file.values[POOLS] or ()}, shared, wrong)
     required = {name for pool in pools for name in pool.info.init_options}
     required |= {*_OF_ORGANIZATION} if given["organization"] else set()
     on_aws_alone = {pool.machine.cloud for pool in pools} == {"aws"}
@@ -297,12 +297,12 @@ def _shared_clusters(
     """Return the names of the pools on the clusters of this stack that another stack manages, by the cluster."""
     gke = {given["gke_cluster"]: {"kind": "gke", "location": given["location"]}}
     clusters = {given["cluster"]: {"subnets": subnets}, **gke}
-    own = StackFile(Path(), {"gcp:project": given["project"], CLUSTERS: clusters})
+    own = StackFile("", "", {"gcp:project": given["project"], CLUSTERS: clusters})
     found: dict[str, set[str]] = {}
     for other in others:
         for name in own.clusters_shared_with(other):
-            is_managed = other.value(CLUSTERS)[name].get("managed", True)
-            if is_managed and (pools := {spec.name for spec in other.checked[0] if spec.cluster == name}):
+            is_managed = other.values[CLUSTERS][name].get("managed", True)
+            if is_managed and (pools := {spec.name for spec in other.specs if spec.cluster == name}):
                 found.setdefault(name, set()).update(pools)
     return found
 

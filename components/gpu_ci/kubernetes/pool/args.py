@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, cast
 from pydantic import Field, ValidationInfo, field_validator
 
 from ... import versions
-from ...args import Args, Input, Integer, StrictBool
+from ...args import Args, Input, Integer, MayBeOpen, StrictBool
 from ...pool_args import PoolArgs, Surroundings
 from ...validation_errors import join
 from ..kueue_labels import QueueName
@@ -116,7 +116,7 @@ class RunnerPoolArgs(PoolArgs):
     )
     controller: ControllerReference = Field(description="the controller of the scale set")
     app: GithubApp = Field(description="the GitHub App that registers the runners")
-    github_config_url: ConfigUrl = Field(
+    github_config_url: Annotated[ConfigUrl, MayBeOpen] = Field(
         description="the GitHub URL whose jobs the runners take, such as https://github.com/acme"
     )
     runner_group: Input[Annotated[str, Field(min_length=1, max_length=100)]] | None = Field(
