@@ -31,13 +31,13 @@ from gpu_catalog.locations import region_of
 from gpu_catalog.prices import price
 from gpu_manager import model
 from gpu_manager.cli.run_command import is_idle
-from gpu_manager.compute.guest_attributes import MachineKeys
 from gpu_manager.decision import names
 from gpu_manager.github.rate_limits import RateLimits
 from gpu_manager.loop import Manager
 from gpu_manager.memory import Memory
-from gpu_manager.model import End, Insert, InsertError, JobKey, Machine, NewRunner, OperationState, Pool, Rung, RunKey
-from gpu_manager.ports import GithubView, Metadata, Requested
+from gpu_manager.model import End, Insert, InsertError, JobKey, Machine, NewRunner, Offer, OperationState, Pool, RunKey
+from gpu_manager.ports import GithubView, Mailbox, Started
+from gpu_manager.suppliers.compute_engine.channel import MachineKeys
 from rich.console import Console
 from rich.table import Table
 
@@ -364,7 +364,7 @@ class GpuCi(Policy):
 
     def __init__(self, world: World, places: Sequence[Place], standby: int = 0) -> None:
         super().__init__(world)
-        rungs = tuple(Rung(each.zone, MACHINE_TYPE, each.market, "nvidia-l4", usd_per_hour(each)) for each in places)
+        rungs = tuple(Offer(each.zone, MACHINE_TYPE, each.market, "nvidia-l4", usd_per_hour(each)) for each in places)
         pool = Pool(
             "l4", "acme-ci", "template", rungs, MAXIMUM, _LABELS, idle_sec=600, boot_sec=1200,
             registered_by="manager", standby=standby,
@@ -383,7 +383,10 @@ class GpuCi(Policy):
 
 
 class _Cloud:
-    """GitHub and Compute Engine, with the jobs and machines of the simulation. Implements ports.Github and Compute."""
+    """GitHub and Compute Engine, with the jobs and machines of the simulation.
+
+    It implements ports.Github, Supplier and Channel.
+    """
 
     def __init__(self, world: World) -> None:
         self._world = world
@@ -428,8 +431,15 @@ class _Cloud:
         """Return the machines. Google deletes a preempted machine, because its template requires it."""
         return [each for each in self._vms.values() if not each.preempted]
 
-    def machines(self, pools: Sequence[Pool]) -> tuple[Machine, ...]:
-        return self._keys.with_keys([self._machine(each) for each in self.listed()], self._guest_attribute)
+    def list(self, pools: Sequence[Pool]) -> tuple[Machine, ...]:
+        return tuple(self._machine(each) for each in self.listed())
+
+    @property
+    def channel(self) -> _Cloud:
+        return self
+
+    def listen(self, machines: Sequence[Machine]) -> tuple[Machine, ...]:
+        return self._keys.with_keys(machines, self._guest_attribute)
 
     def _machine(self, machine: Vm) -> Machine:
         (zone, market), status, end = machine.place, "RUNNING", None
@@ -448,7 +458,7 @@ class _Cloud:
         content = {"machine": machine.runner, "certificate": _certificate(machine.ready)}
         return json.dumps(content) if machine.ready else ""
 
-    def operation(self, pool: Pool, zone: str, operation: str) -> OperationState:
+    def operation(self, pool: Pool, offer: Offer, operation: str) -> OperationState:
         done_at, error = self._operations[int(operation)]
         return OperationState(True, error) if self._world.now >= done_at else OperationState(False, None)
 
@@ -459,17 +469,17 @@ class _Cloud:
         since = self._world.now - 3600
         return frozenset(each.name for each in self._vms.values() if each.preempted and each.ended > since)
 
-    def inserted(self, machine: Machine) -> bool:
+    def owns(self, machine: Machine) -> bool:
         return True
 
-    def insert(self, pool: Pool, insert: Insert) -> Requested:
+    def start(self, pool: Pool, insert: Insert) -> Started:
         machine = self._world.create(Place(insert.rung.zone, insert.rung.market), insert.machine)
         if machine:
             self._vms[machine.name] = machine
             machine.label = names.slug(insert.job.key) if insert.job else names.STANDBY
-        return Requested(self._operation(machine is not None), str(machine.number) if machine else "")
+        return Started(self._operation(machine is not None), str(machine.number) if machine else "")
 
-    def start(self, machine: Machine, request_id: str) -> str:
+    def start_again(self, machine: Machine, request_id: str) -> str:
         return self._operation(self._world.start(self._vms[machine.name]))
 
     def _operation(self, worked: bool) -> str:
@@ -481,17 +491,17 @@ class _Cloud:
     def stop(self, machine: Machine) -> None:
         self._world.stop(self._vms[machine.name])
 
-    def metadata(self, machine: Machine) -> Metadata:
-        return Metadata("", {})
+    def mailbox(self, machine: Machine) -> Mailbox:
+        return Mailbox(registered=False)
 
-    def set_metadata(self, machine: Machine, read: Metadata, key: str, value: str) -> bool:
+    def send(self, machine: Machine, mailbox: Mailbox, registration: str) -> bool:
         listed = self._vms[machine.name]
         listed.sealed = True
         self._world.after(RUNNER_SEC, lambda: self._world.register(listed))
         return True
 
-    def delete(self, project: str, zone: str, name: str) -> None:
-        self._world.end(self._vms.pop(name))
+    def delete(self, machine: Machine) -> None:
+        self._world.end(self._vms.pop(machine.name))
 
 
 @cache

@@ -10,12 +10,16 @@ from .errors import closest, similar
 
 # us-east-1a, and local zones such as us-west-2-lax-1a. Google's zones have no dash before the number of the region.
 _AWS_ZONE = re.compile(r"([a-z]+(?:-[a-z]+)+-\d+)(?:[a-z]|-[a-z]+-\d+[a-z])")
+_GOOGLE_ZONE = re.compile(r"(.+)-(?:ai\d+)?[a-z]")
 
 
 def region_of(zone: str) -> str:
-    """Return the region of a zone: us-central1 for us-central1-a, us-south1 for us-south1-ai1b."""
-    match = _AWS_ZONE.fullmatch(zone)
-    return match[1] if match else zone.rpartition("-")[0]
+    """Return the region of a zone: us-central1 for us-central1-a, us-south1 for us-south1-ai1b.
+
+    Any other name, such as that of a vendor without zones, is a region of its own.
+    """
+    match = _AWS_ZONE.fullmatch(zone) or _GOOGLE_ZONE.fullmatch(zone)
+    return match[1] if match else zone
 
 
 def nearest_locations(location: str, candidates: Iterable[str]) -> list[str]:

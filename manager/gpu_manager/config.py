@@ -3,101 +3,29 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import cache
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Union
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, model_validator
-from pydantic.alias_generators import to_camel
+from pydantic import BeforeValidator, Discriminator, Field, Tag, ValidationError, create_model, model_validator
 
+from . import suppliers
 from .decision.jobs import is_of_another
-from .model import Job, OtherPool, Pool, Rung
+from .model import Job, OtherPool, Pool
+from .pool_config import DEFAULT, Model, Name, PoolConfig
 
 Number = Annotated[
     int, BeforeValidator(lambda value: int(value) if isinstance(value, str) and value.isdecimal() else value)
 ]
-# Copied from gpu_ci/gcp/resource_names.py, because that module loads Pulumi's SDK.
-_ZONE = r"^[a-z]+-[a-z]+[0-9]+-(ai[0-9]+)?[a-z]$"
-_TEMPLATE = r"(^|/)regions/[a-z0-9-]+/instanceTemplates/[^/]+$"
-Name = Annotated[str, Field(pattern=r"^[a-z]([-a-z0-9]{0,38}[a-z0-9])?$")]
 
 
 class ConfigError(Exception):
     """The configuration is invalid. The text names each mistake and contains no secret."""
 
 
-class _Model(BaseModel):
-    model_config = ConfigDict(
-        alias_generator=to_camel, populate_by_name=True, extra="forbid", frozen=True, use_attribute_docstrings=True
-    )
-
-
-class RungConfig(_Model):
-    """One place where the manager requests machines."""
-
-    zone: str = Field(pattern=_ZONE)
-    """A zone, such as us-central1-a."""
-    machine_type: str = Field(min_length=1)
-    """A machine type, such as g2-standard-8."""
-    market: str = Field(pattern=r"^(spot|standard|reservation|flex-start)$")
-    """The market of the machine: spot, standard, reservation or flex-start."""
-    gpu: str = ""
-    """Google's accelerator type, such as nvidia-l4."""
-    usd_per_hour: float | None = Field(default=None, ge=0)
-    """The price of one machine."""
-    template: str = Field(default="", pattern=rf"^$|{_TEMPLATE}")
-    """The self link of this rung's regional instance template, if it differs from the pool's."""
-
-
-class PoolConfig(_Model):
-    """A pool on Compute Engine."""
-
-    name: Name
-    """The name of the pool: 1 to 40 lower-case letters, digits and dashes."""
-    project: str = Field(min_length=1)
-    """The id of the Google Cloud project."""
-    template: str = Field(pattern=_TEMPLATE)
-    """The self link of the regional instance template whose check passed."""
-    max: int = Field(ge=1, le=1000)
-    """The most machines at any time, 1 to 1000."""
-    labels: list[str] = Field(min_length=1, max_length=100)
-    """Labels of the runners, 1 to 100."""
-    runner_group: str = "Default"
-    """The runner group that the runners join."""
-    boot_sec: int = Field(default=1500, ge=60)
-    """Seconds from the start of a machine to its registered runner, at least 60."""
-    idle_sec: int = Field(default=600, ge=1)
-    """Seconds that a runner waits for a job, at least 1."""
-    rungs: list[RungConfig] = Field(min_length=1)
-    """The places where the manager requests machines, in order."""
-    price_ceiling_usd: float | None = Field(default=None, gt=0)
-    """The highest price of a machine, in USD per hour."""
-    registered_by: Literal["machine", "manager"] = "machine"
-    """The program that registers the runners: machine or manager."""
-    wait_objective_sec: int | None = Field(default=None, ge=1)
-    """Seconds that a job may wait for its runner before an alert counts it, at least 1."""
-    standby: int = Field(default=0, ge=0, le=1000)
-    """The number of stopped machines that wait for jobs, 0 to max. It needs registeredBy: manager."""
-
-    @model_validator(mode="after")
-    def _standby(self) -> PoolConfig:
-        if self.standby > self.max:
-            raise ValueError(f"standby: {self.standby} is more than max, which is {self.max}")
-        if self.standby and self.registered_by != "manager":
-            raise ValueError(
-                "standby: needs registeredBy: manager, because a machine that registers itself cannot wait stopped"
-            )
-        return self
-
-    def plain(self) -> Pool:
-        """Return the pool as the type that the control loop uses."""
-        fields: dict[str, Any] = {name: getattr(self, name) for name in type(self).model_fields}
-        rungs = tuple(Rung(**rung.model_dump()) for rung in self.rungs)
-        return Pool(**{**fields, "labels": frozenset(label.lower() for label in self.labels), "rungs": rungs})
-
-
-class OtherPoolConfig(_Model):
+class OtherPoolConfig(Model):
     """A pool of another manager of the stack."""
 
     manager: Name
@@ -112,7 +40,7 @@ class OtherPoolConfig(_Model):
         return OtherPool(self.manager, frozenset(label.lower() for label in self.labels), self.runner_group)
 
 
-class GithubConfig(_Model):
+class GithubConfig(Model):
     """The GitHub organization and the manager's App."""
 
     owner: str = Field(min_length=1)
@@ -127,16 +55,16 @@ class GithubConfig(_Model):
     """The address of GitHub's API."""
 
 
-class Config(_Model):
+class Config(Model):
     """The configuration of one manager."""
 
     name: Name
     """The name of the manager. The manager changes only machines whose label gpu-ci-manager has this name."""
     github: GithubConfig
     """The organization, and the App as which the manager authenticates."""
-    pools: list[PoolConfig] = Field(min_length=1)
-    """The pools on Compute Engine."""
-    other_pools: list[OtherPoolConfig] = []
+    pools: Sequence[PoolConfig] = Field(min_length=1)
+    """The pools, each with machines of one supplier."""
+    other_pools: Sequence[OtherPoolConfig] = ()
     """The pools of the other managers of the stack."""
 
     @model_validator(mode="after")
@@ -150,6 +78,11 @@ class Config(_Model):
     def managers(self) -> int:
         """The number of managers of the stack, which share GitHub's limits."""
         return 1 + len({each.manager for each in self.other_pools})
+
+    def pools_by_supplier(self) -> dict[str, list[Pool]]:
+        """Return the pools of each supplier as the type that the control loop uses."""
+        names = dict.fromkeys(pool.supplier for pool in self.pools)
+        return {name: [pool.plain() for pool in self.pools if pool.supplier == name] for name in names}
 
     def is_of_another(self) -> Callable[[Job], bool]:
         """Return a function that is True for a job for which another manager of the stack starts the machine."""
@@ -180,21 +113,46 @@ def parse(content: bytes, file: str) -> Config:
         value = json.loads(content)
     except ValueError as error:
         raise ConfigError(f"{file}: is not valid JSON\n  got: {error}\n  hint: {_HINT}") from None
+    model = _model(value, file)
     try:
-        return Config.model_validate(value)
+        return model.model_validate(value)
     except ValidationError as error:
-        raise ConfigError(_report(error, file)) from None
+        raise ConfigError(_report(error, file, model)) from None
+
+
+def _model(value: Any, file: str) -> type[Config]:
+    """Return the model of a configuration with these suppliers. Raises ConfigError if one is not installed."""
+    pools = value.get("pools") if isinstance(value, dict) else None
+    try:
+        return _of_suppliers(tuple(dict.fromkeys(map(_supplier_of, pools if isinstance(pools, list) else ()))))
+    except KeyError as error:
+        known = ", ".join(suppliers.names())
+        raise ConfigError(f"{file}: pools: unknown supplier\n  got: {error}\n  expected: one of {known}") from None
+
+
+@cache
+def _of_suppliers(names: tuple[str, ...]) -> type[Config]:
+    """Return the model in which each pool has the form of its supplier. Raises KeyError for an unknown supplier."""
+    models = [Annotated[suppliers.supplier(name).POOL, Tag(name)] for name in names or (DEFAULT,)]
+    pool = Annotated[Union[tuple(models)], Discriminator(_supplier_of)] if len(models) > 1 else models[0]  # noqa: UP007
+    about = Config.model_fields["pools"].description
+    field = (list[pool], Field(min_length=1, description=about))  # type: ignore[valid-type]
+    return create_model("Config", __base__=Config, pools=field)
+
+
+def _supplier_of(pool: Any) -> str:
+    return str(pool.get("supplier", DEFAULT)) if isinstance(pool, dict) else DEFAULT
 
 
 _HINT = "pulumi stack output manager --json > manager.json"
 
 
-def _report(error: ValidationError, file: str) -> str:
+def _report(error: ValidationError, file: str, model: type[Config]) -> str:
     """Return each mistake in the format of stack file errors, with the command that writes the file again."""
     # Imported here because it loads Pulumi's SDK, which a valid configuration does not need.
     from gpu_ci.errors import report
     from gpu_ci.validation_errors import explain
 
-    problems = [replace(each, expected=each.expected.rstrip(".")) for each in explain(error, Config)]
+    problems = [replace(each, expected=each.expected.rstrip(".")) for each in explain(error, model)]
     problems[-1] = replace(problems[-1], hint=problems[-1].hint or _HINT)
     return report(file, problems)

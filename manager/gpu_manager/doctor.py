@@ -53,7 +53,7 @@ class Target:
     def templates(self) -> list[tuple[str, dict[str, Any]]]:
         """The instance templates of each pool, with the pool's name."""
         return [
-            (pool.name, self.ask("compute", "v1", _request_of(pool.project, template)))
+            (pool.name, self.ask("compute", "v1", _request_of(pool.account, template)))
             for pool in self.pools
             for template in pool.templates
         ]
@@ -106,7 +106,7 @@ def templates(target: Target) -> Finding:
 def permissions(target: Target) -> Finding:
     wanted = google_permissions.of_calls(manager_permissions.MACHINES)
     missing = []
-    for project in dict.fromkeys(pool.project for pool in target.pools):
+    for project in dict.fromkeys(pool.account for pool in target.pools):
         answer = target.ask("cloudresourcemanager", "v3", _permissions_of(project, wanted))
         missing += [f"{each} on {project}" for each in wanted if each not in answer.get("permissions", [])]
     return problems_or_pass(missing, f"all {len(wanted)} are granted on the project", missing, "missing: ")

@@ -1,4 +1,4 @@
-"""The control loop. Each pass observes GitHub and Google, decides, saves the memory, and carries out the actions.
+"""The control loop of one supplier. Each pass observes GitHub and the supplier, decides, saves the memory, and acts.
 
 The process may be killed at any point: the next one continues with the saved memory. `gpu_manager/__init__.py` defines
 the terms.
@@ -24,16 +24,16 @@ from .model import (
     Job,
     Machine,
     Observation,
+    Offer,
     OperationState,
     Pool,
     Register,
     RemoveRunner,
-    Rung,
     Runner,
     Start,
     Stop,
 )
-from .ports import Compute, Github, InsertRefused, Refused, Unavailable, uptime
+from .ports import Github, InsertRefused, Refused, Supplier, Unavailable, uptime
 
 T = TypeVar("T")
 
@@ -96,7 +96,7 @@ class Manager:
         self,
         pools: Sequence[Pool],
         github: Github,
-        compute: Compute,
+        supplier: Supplier,
         store: Store,
         now: Callable[[], float] = uptime,
         *,
@@ -107,7 +107,7 @@ class Manager:
         Args:
             pools: The manager's pools.
             github: The client of GitHub.
-            compute: The client of Compute Engine.
+            supplier: The supplier of the machines of all pools.
             store: The storage of the memory.
             now: The clock for durations. The time of day comes from GitHub's answers.
             is_of_another: Returns True for a job for which another manager of the stack starts the machine.
@@ -116,7 +116,7 @@ class Manager:
         self._pools = list(pools)
         self._pools_by_name = {pool.name: pool for pool in pools}
         self._github = github
-        self._compute = compute
+        self._supplier = supplier
         self._store = store
         self._now = now
         self._unlisted_machines: set[str] = set()
@@ -124,7 +124,7 @@ class Manager:
         """The runners in the pools' groups, also those that still have a job; None before the first list."""
 
     def step(self) -> PassResult:
-        """Run one pass. Failed requests to GitHub and Google raise nothing; they are listed in the events."""
+        """Run one pass. Failed requests to GitHub and the supplier raise nothing; they are listed in the events."""
         memory = self._store.load()
         events: list[Event] = []
         observation = self._observe(memory, events)
@@ -182,20 +182,20 @@ class Manager:
                     events.append(Event("unknown-machine", machine.name, detail, machine.pool))
 
     def _observe(self, memory: Memory, events: list[Event]) -> Observation | None:
-        """Read GitHub and Google. Return None before GitHub's first answer, because the time is unknown until then.
+        """Read GitHub and the supplier. Return None before GitHub's first answer, until which the time is unknown.
 
         GitHub is read last. A job that GitHub assigns while the machines are listed is therefore seen as assigned.
         """
         operations: dict[str, OperationState] = {}
         for name, pending in memory.pending.items():
             if pending.operation and (pool := self._pools_by_name.get(pending.pool)):
-                zone, operation = pending.rung.zone, pending.operation
-                state = self._answer(events, lambda: self._compute.operation(pool, zone, operation))  # noqa: B023
+                offer, operation = pending.rung, pending.operation
+                state = self._answer(events, lambda: self._supplier.operation(pool, offer, operation))  # noqa: B023
                 if state is not None:
                     operations[name] = state
-        preempted = self._answer(events, lambda: self._compute.preempted(self._pools))
+        preempted = self._answer(events, lambda: self._supplier.preempted(self._pools))
         # Pending inserts are read before the machines. An insert that ends in between is in at least one of the lists.
-        starting = () if memory.begun else self._answer(events, lambda: self._compute.starting(self._pools))
+        starting = () if memory.begun else self._answer(events, lambda: self._supplier.starting(self._pools))
         if starting is None:
             events[-1] = replace(events[-1], detail=f"no machine can start before a pass has read {events[-1].detail}")
         remembered = {entry.id for entry in memory.machines.values()} | {each.id for each in memory.pending.values()}
@@ -215,7 +215,7 @@ class Manager:
         names = {name: remembered.id for name, remembered in memory.machines.items()}
         names |= {name: known.machine_id for name, known in memory.registrations.items()}
         names |= {machine.name: machine.id for machine in machines or ()}
-        # Google reports a preemption with the machine's id. A machine with an unknown id was requested moments ago.
+        # A preemption is reported with the machine's id. A machine with an unknown id was requested moments ago.
         ids = {name: number for name, number in names.items() if number}
         jobs, runners = github_view.jobs, github_view.runners
         if runners is not None:
@@ -245,19 +245,19 @@ class Manager:
         )
 
     def _own_machines(self, ids: Collection[str], events: list[Event]) -> tuple[Machine, ...]:
-        """Return the machines that this manager has inserted, and add an event for each other machine with its label.
+        """Return the machines that this manager has started, and add an event for each other machine with its label.
 
         Others can set labels, too, and would receive the jobs of a registered runner. `ids` are machines whose insert
         the manager remembers. Any other one may be left from a manager that lost its memory.
         """
         own = []
-        for machine in self._compute.machines(self._pools):
-            if (machine.id and machine.id in ids) or self._compute.inserted(machine):
+        for machine in self._supplier.list(self._pools):
+            if (machine.id and machine.id in ids) or self._supplier.owns(machine):
                 own.append(machine)
             elif machine.pool in self._pools_by_name:
                 detail = "not inserted by this manager's account; it gets no runner and counts for nothing: delete it"
                 events.append(Event("unknown-machine", machine.name, detail, machine.pool))
-        return tuple(own)
+        return self._supplier.channel.listen(own)
 
     def _is_of_pools(self, job: Job) -> bool:
         """Return True if the job's runner is in a runner group of the pools.
@@ -281,11 +281,11 @@ class Manager:
         return listed + unlisted
 
     def _answer(self, events: list[Event], request: Callable[[], T]) -> T | None:
-        """Return the answer to a request to Compute Engine, or add an event and return None if it fails."""
+        """Return the answer to a request to the supplier, or add an event and return None if it fails."""
         try:
             return request()
         except (Unavailable, Refused) as error:
-            events.append(Event(_error_kind(error), "Compute Engine", str(error)))
+            events.append(Event(_error_kind(error), self._supplier.TITLE, str(error)))
             return None
 
     def _carry_out(self, action: Action, memory: Memory, now: Callable[[], float]) -> list[Event]:
@@ -296,12 +296,12 @@ class Manager:
             if isinstance(action, Start):
                 return [self._start(action, memory, now)]
             if isinstance(action, Stop):
-                self._compute.stop(action.machine)
+                self._supplier.stop(action.machine)
                 detail = "the machine is ready, and no queued job needs it"
                 return [Event("stop-machine", action.machine.name, detail, action.machine.pool)]
             if isinstance(action, Delete):
                 machine = action.machine
-                self._compute.delete(machine.project, machine.zone, machine.name)
+                self._supplier.delete(machine)
                 return [Event("delete", machine.name, action.reason, machine.pool)]
             if isinstance(action, RemoveRunner):
                 return self._remove_runner(action, memory)
@@ -317,7 +317,7 @@ class Manager:
         """Request a new machine, and remember the operation or the refusal."""
         pending = memory.pending[action.machine]
         try:
-            operation, machine_id = self._compute.insert(self._pools_by_name[action.pool], action)
+            operation, machine_id = self._supplier.start(self._pools_by_name[action.pool], action)
         except InsertRefused as refusal:
             jobs.remember_failure(action.machine, refusal.error, memory, now())
             return _failure_event(action.machine, pending, refusal.error)
@@ -330,7 +330,7 @@ class Manager:
         """Start a stopped machine, and remember the operation or the refusal."""
         machine, pending = action.machine, memory.pending[action.machine.name]
         try:
-            operation = self._compute.start(machine, action.request_id)
+            operation = self._supplier.start_again(machine, action.request_id)
         except InsertRefused as refusal:
             jobs.remember_failure(machine.name, refusal.error, memory, now())
             return _failure_event(machine.name, pending, refusal.error)
@@ -343,7 +343,8 @@ class Manager:
         # A sweep may have taken longer than the pause before the next request.
         memory.registrations[machine.name].asked = now()
         try:
-            runner = registration.register(machine, self._pools_by_name[machine.pool], self._github, self._compute)
+            pool, channel = self._pools_by_name[machine.pool], self._supplier.channel
+            runner = registration.register(machine, pool, self._github, channel)
         except registration.UnusableKey:
             # The key of this machine is wrong, which says nothing about the other machines of the pool.
             raise
@@ -360,7 +361,7 @@ class Manager:
         if action.machine is None:
             return [Event("remove-runner", name, action.reason)]
         memory.machines[name].condemned = True
-        self._compute.delete(action.machine.project, action.machine.zone, name)
+        self._supplier.delete(action.machine)
         pool = action.machine.pool
         return [Event("remove-runner", name, action.reason, pool), Event("delete", name, action.reason, pool)]
 
@@ -376,12 +377,12 @@ def _one_runner_per_machine(runners: Iterable[Runner]) -> tuple[Runner, ...]:
 
 
 def _failure_event(machine: str, pending: Pending, error: InsertError) -> Event:
-    """Return the event of an insert or a start that Google has refused."""
+    """Return the event of an insert or a start that the supplier has refused."""
     kind = "start-failed" if pending.is_start else "insert-failed"
     return Event(kind, machine, f"{pending.rung.zone}: {error.message}", pending.pool, error.kind)
 
 
-def _place_text(rung: Rung) -> str:
+def _place_text(rung: Offer) -> str:
     return f"{rung.machine_type} {rung.market} in {rung.zone}"
 
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 
 from pydantic import TypeAdapter
 
-from .model import Job, JobKey, Rung, RunKey
+from .model import Job, JobKey, Offer, RunKey
 
 
 @dataclass
@@ -39,7 +39,7 @@ class Pending:
     """An insert or a start of a machine without a known result. It is stored before the request is sent."""
 
     pool: str
-    rung: Rung
+    rung: Offer
     job: Job | None
     """The job of the machine; None for a machine that is made for standby."""
     request_id: str
@@ -177,7 +177,7 @@ class Memory:
 
     begun: bool = False
     """False in a new memory, until one list of machines has contained every machine whose insert was pending. Until
-    then the manager also reads the pending inserts (Compute.starting).
+    then the manager also reads the pending inserts (Supplier.starting).
     """
     pending: dict[str, Pending] = field(default_factory=dict)
     """Inserts and starts without a known result, by machine name."""

@@ -9,6 +9,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal, NamedTuple
 
+from gpu_catalog.locations import region_of
+
 OFF = ("STOPPED", "SUSPENDED", "TERMINATED")
 """Google's states of a machine that is off (discovery document compute v1, Instance.status)."""
 
@@ -22,23 +24,29 @@ def printable(text: str) -> str:
 
 
 @dataclass(frozen=True)
-class Rung:
-    """One step of a pool's capacity ladder: a zone, a machine type and a market in which to request a machine."""
+class Offer:
+    """A machine that a supplier offers: where, of which type, in which market and for which price.
+
+    A pool's offers are the rungs of its capacity ladder.
+    """
 
     zone: str
+    """The place in which the supplier starts the machine: a zone of Compute Engine, or what another supplier has."""
     machine_type: str
     market: str
-    """spot, standard, reservation or flex-start. Google may preempt a spot machine."""
+    """spot, standard, reservation or flex-start. The supplier may preempt a spot machine."""
     gpu: str = ""
-    """Google's accelerator type, such as nvidia-l4. Quotas are per region, GPU and market."""
+    """The supplier's name of the GPU, such as nvidia-l4. Quotas are per region, GPU and market."""
     usd_per_hour: float | None = None
-    """The catalog's price of one machine; None if the catalog has no price."""
+    """The price of one machine; None if it is unknown."""
     template: str = ""
-    """Self link of this rung's own instance template, whose check passed; empty to use the pool's template."""
+    """What the machine is made from, if it differs from the pool's template, such as the self link of an instance
+    template whose check passed.
+    """
 
     @property
     def region(self) -> str:
-        return self.zone.rpartition("-")[0]
+        return region_of(self.zone)
 
     @property
     def preemptible(self) -> bool:
@@ -78,9 +86,11 @@ class Pool:
     """The manager's view of a pool, taken from the stack's outputs. config.PoolConfig describes the fields."""
 
     name: str
-    project: str
+    account: str
+    """The account of the supplier in which the machines are: a Google Cloud project, or what another supplier has."""
     template: str
-    rungs: tuple[Rung, ...]
+    """What the machines are made from. Only the supplier knows its meaning."""
+    rungs: tuple[Offer, ...]
     """The pool's capacity ladder: the rungs in the order in which machines are requested."""
     max: int
     labels: frozenset[str]
@@ -102,11 +112,11 @@ class Pool:
         """The templates of the pool's machines, in the order of the rungs."""
         return tuple(dict.fromkeys(map(self.template_of, self.rungs)))
 
-    def template_of(self, rung: Rung) -> str:
+    def template_of(self, rung: Offer) -> str:
         """Return the template for a machine on this rung."""
         return rung.template or self.template
 
-    def rung_of(self, machine: Machine) -> Rung | None:
+    def rung_of(self, machine: Machine) -> Offer | None:
         """Return the rung on which the pool would create an equal machine now, or None if there is no such rung."""
         for rung in self.rungs:
             equal = (rung.zone, rung.machine_type, rung.market, self.template_of(rung))
@@ -213,30 +223,38 @@ class End:
 
 @dataclass(frozen=True)
 class Machine:
-    """A VM of a pool, found by its labels."""
+    """A machine of a pool, in a supplier's list."""
 
     name: str
     pool: str
     zone: str
+    """The place in which it is (Offer.zone)."""
     status: str
-    """Google's status: PROVISIONING, STAGING, RUNNING, STOPPING, TERMINATED and so on."""
+    """Compute Engine's status, to which other suppliers map theirs: PROVISIONING, STAGING, RUNNING, STOPPING,
+    TERMINATED and so on.
+    """
     market: str
     machine_type: str
     template: str
     """Self link of the machine's template; empty if it is unknown."""
     end: End | None = None
     """The end that the machine reported before it was switched off; None if it is on or reported none."""
-    project: str = ""
+    account: str = ""
+    """The account in which it is (Pool.account)."""
     job: str = ""
     """The label gpu-ci-job: the slug of the machine's job; `standby` for a machine that was created for standby."""
     id: str = ""
-    """Google's id of the machine. A later machine of the same name has another id."""
+    """The supplier's id of the machine. A later machine of the same name has another id."""
     registered_by: str = "machine"
     """The program that registers its runner, from its label: `machine` or `manager`."""
     key: str = ""
     """The certificate that the machine published, base64. The manager encrypts the runner's registration with it."""
     sealed: bool = False
-    """True if its metadata contains the registration of a runner."""
+    """True if the registration of a runner was sent to it."""
+
+    @property
+    def region(self) -> str:
+        return region_of(self.zone)
 
     @property
     def off(self) -> bool:
@@ -260,7 +278,7 @@ class OperationState:
     done: bool
     error: InsertError | None = None
     id: str = ""
-    """Google's id of the machine."""
+    """The supplier's id of the machine."""
 
 
 @dataclass(frozen=True)
@@ -299,7 +317,7 @@ class Insert:
     pool: str
     machine: str
     """The machine's name. It follows from the job and the number of the try."""
-    rung: Rung
+    rung: Offer
     job: Job | None
     """The job of the machine; None for a machine on standby."""
     request_id: str
@@ -318,7 +336,7 @@ class Start:
     """Start a stopped machine for a job."""
 
     machine: Machine
-    rung: Rung
+    rung: Offer
     job: Job
     request_id: str
     """An id that is the same for a repeated request."""

@@ -1,16 +1,18 @@
-"""The interfaces through which the control loop uses GitHub and Compute Engine, and its clock.
+"""The interfaces through which the control loop uses GitHub and the suppliers of machines, and its clock.
 
-github/adapter.py and compute/adapter.py implement the interfaces.
+github/adapter.py and the folders of suppliers/ implement the interfaces.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Collection, Mapping, Sequence
+from abc import ABC, abstractmethod
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
-from typing import NamedTuple, Protocol
+from typing import Any, ClassVar, NamedTuple, Protocol
 
-from .model import Insert, InsertError, Job, Machine, NewRunner, OperationState, Pool, Run, RunKey, Runner
+from .model import Insert, InsertError, Job, Machine, NewRunner, Offer, OperationState, Pool, Run, RunKey, Runner
+from .pool_config import PoolConfig
 
 
 def uptime() -> float:
@@ -26,7 +28,7 @@ class Unavailable(Exception):  # noqa: N818 - a state of the service
 
 
 class InsertRefused(Exception):  # noqa: N818 - an answer
-    """Google refuses an insert or a start at once. `error` has the cause: capacity, quota, or a permanent refusal."""
+    """A supplier refuses an insert or a start at once. `error` has the cause: no capacity, quota, or a refusal."""
 
     def __init__(self, error: InsertError) -> None:
         super().__init__(error.message)
@@ -85,91 +87,134 @@ class Github(Protocol):
         """Run one job again, or with None all failed jobs of the run. Raises Unavailable or Refused."""
 
 
-@dataclass(frozen=True)
-class Metadata:
-    """The metadata of a machine, with the fingerprint that Google requires in a change of the metadata."""
-
-    fingerprint: str
-    items: Mapping[str, str] = field(repr=False)
-
-
-class Requested(NamedTuple):
-    """A machine that was requested."""
+class Started(NamedTuple):
+    """A machine that was requested from a supplier."""
 
     operation: str
-    """The name of the operation; empty if an earlier request created the machine."""
+    """The supplier's name of the request while its result is unknown; empty if the machine exists already."""
     id: str
-    """Google's id of the machine."""
+    """The supplier's id of the machine."""
 
 
-class Compute(Protocol):
-    """Compute Engine: the manager's machines."""
+@dataclass(frozen=True)
+class Mailbox:
+    """The state of a machine's channel before a registration is sent."""
 
-    def machines(self, pools: Sequence[Pool]) -> tuple[Machine, ...]:
-        """Return the machines with the manager's label in all zones. For one that is off, also read its end (End).
+    registered: bool
+    """True if the channel already has a registration of a runner."""
+    version: Any = field(default=None, repr=False)
+    """What the channel needs to send the registration only if nothing has changed since."""
 
-        Others can set the label, too (`inserted`). Raises Unavailable or Refused.
+
+class Channel(Protocol):
+    """How machines say what they do, and get the registration of their runner."""
+
+    def listen(self, machines: Sequence[Machine]) -> tuple[Machine, ...]:
+        """Return the machines with what they have said: the end of one that is off, and the key of one that waits for
+        its registration.
+
+        A key that cannot be read is empty; the next pass reads it again. Raises Unavailable or Refused.
         """
 
-    def starting(self, pools: Sequence[Pool]) -> tuple[Machine, ...]:
-        """Return the machines of the pools whose insert has not ended. Lists of machines may not contain them yet.
+    def mailbox(self, machine: Machine) -> Mailbox:
+        """Return the current state of the machine's channel.
+
+        Raises:
+            Unavailable: There is no answer, or another machine has the name now.
+            Refused: The supplier refuses the request.
+        """
+
+    def send(self, machine: Machine, mailbox: Mailbox, registration: str) -> bool:
+        """Send the encrypted registration. Return False if the channel has changed since `mailbox` was read.
 
         Raises Unavailable or Refused.
         """
 
-    def inserted(self, machine: Machine) -> bool:
-        """Return True if the manager's account has inserted this machine. Raises Unavailable or Refused."""
 
-    def operation(self, pool: Pool, zone: str, operation: str) -> OperationState:
-        """Return the state of an operation. An operation that Google no longer knows counts as done without an error.
+class Supplier(ABC):
+    """A vendor of machines. suppliers/__init__.py says how the manager finds it.
+
+    A supplier lists and changes only the machines of its manager. No call takes longer than 20 seconds. A pass calls
+    the methods one after the other, from one thread.
+    """
+
+    TITLE: ClassVar[str]
+    """The name of the vendor's service in the log, such as Compute Engine."""
+    POOL: ClassVar[type[PoolConfig]] = PoolConfig
+    """The model of a pool's configuration, with the forms of this supplier's accounts, templates and zones."""
+    channel: Channel
+
+    @abstractmethod
+    def __init__(self, manager: str) -> None:
+        """Create the supplier for the manager of this name. It sends no request yet."""
+
+    @abstractmethod
+    def start(self, pool: Pool, insert: Insert) -> Started:
+        """Request a machine. A repeated request starts no second machine.
+
+        Raises:
+            Unavailable: The answer was lost. The same request may be repeated.
+            InsertRefused: The supplier refuses the machine. The error may name places with capacity.
+        """
+
+    @abstractmethod
+    def list(self, pools: Sequence[Pool]) -> tuple[Machine, ...]:
+        """Return the machines of this manager in all places, also of pools that are not in `pools`.
+
+        Their status is one of Compute Engine's, and any other word counts as a machine that is on. The list is never
+        incomplete: an error raises Unavailable or Refused.
+        """
+
+    @abstractmethod
+    def delete(self, machine: Machine) -> None:
+        """Request a deletion. A machine that is gone is not an error. Raises Unavailable or Refused."""
+
+    def starting(self, pools: Sequence[Pool]) -> tuple[Machine, ...]:  # noqa: ARG002 - for a list without delay
+        """Return the machines whose request has not ended, and which `list` may not contain yet.
+
+        Raises Unavailable or Refused.
+        """
+        return ()
+
+    def owns(self, machine: Machine) -> bool:  # noqa: ARG002 - where nobody else can create one
+        """Return True if this manager has requested a machine that `list` returned. Others may imitate its labels.
+
+        Raises Unavailable or Refused.
+        """
+        return True
+
+    def operation(self, pool: Pool, offer: Offer, operation: str) -> OperationState:  # noqa: ARG002 - ends at once
+        """Return the state of a request. A request that the supplier no longer knows has ended without an error.
 
         Raises Unavailable.
         """
+        return OperationState(done=True)
 
-    def preempted(self, pools: Sequence[Pool]) -> frozenset[str]:
-        """Return the machines that Google preempted within the last hour in the zones of the pools.
+    def preempted(self, pools: Sequence[Pool]) -> frozenset[str]:  # noqa: ARG002 - without such notices
+        """Return the machines that the supplier took back within the last hour.
 
         Each entry is the machine's name followed by its id, like the name of a runner. The id distinguishes it from a
         later machine of the same name. Raises Unavailable.
         """
+        return frozenset()
 
-    def insert(self, pool: Pool, insert: Insert) -> Requested:
-        """Request a machine.
-
-        Raises:
-            Unavailable: The answer was lost. The same insert may be repeated.
-            InsertRefused: Google refuses the machine.
-        """
-
-    def metadata(self, machine: Machine) -> Metadata:
-        """Return the machine's current metadata.
-
-        Raises:
-            Unavailable: There is no answer, or another machine has the name now.
-            Refused: Google refuses the request.
-        """
-
-    def set_metadata(self, machine: Machine, read: Metadata, key: str, value: str) -> bool:
-        """Add one value to the metadata that was `read`. Return False if the metadata has changed since then.
-
-        Raises Unavailable or Refused.
-        """
-
-    def stop(self, machine: Machine) -> None:
+    def stop(self, machine: Machine) -> None:  # noqa: ARG002 - for suppliers that stop machines
         """Request a stop. A machine that is off or gone is not an error.
 
         Raises:
             Unavailable: There is no answer.
-            Refused: Google refuses the request, or the machine has a runner.
+            Refused: The supplier refuses the request or stops no machines, or the machine has a runner.
         """
+        raise Refused(f"{self.TITLE} stops no machines")
 
-    def start(self, machine: Machine, request_id: str) -> str:
-        """Request the start of a stopped machine and return the name of the operation.
+    def start_again(self, machine: Machine, request_id: str) -> str:  # noqa: ARG002 - for suppliers that stop machines
+        """Request the start of a stopped machine, and return the name of the operation.
 
         Raises:
-            Unavailable: The answer was lost. The same start may be repeated.
-            InsertRefused: Google refuses the start.
+            Unavailable: The answer was lost. The same request may be repeated.
+            InsertRefused: The supplier refuses the start.
         """
+        raise InsertRefused(InsertError("refused", f"{self.TITLE} stops no machines"))
 
-    def delete(self, project: str, zone: str, name: str) -> None:
-        """Request a deletion. A machine that is gone is not an error. Raises Unavailable or Refused."""
+    def close(self) -> None:  # noqa: B027 - most have no connection
+        """Close the connection."""

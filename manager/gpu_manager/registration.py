@@ -1,7 +1,7 @@
 """Registration of a machine's runner by the manager.
 
-The manager registers a runner at GitHub, and encrypts the registration for the machine's key. It writes the result into
-the machine's metadata, where the agent reads it (gpu_agent/broker/registration.py).
+The manager registers a runner at GitHub, encrypts the registration for the machine's key, and sends it through the
+machine's channel (ports.Channel).
 """
 
 from __future__ import annotations
@@ -12,10 +12,8 @@ from typing import Any
 
 from .decision.names import runner_name
 from .model import Machine, Pool
-from .ports import Compute, Github, Refused, Unavailable
+from .ports import Channel, Github, Refused, Unavailable
 
-METADATA_KEY = "gpu-agent-registration"
-GUEST_ATTRIBUTE = "gpu-agent/key"
 # A certificate of a 2,048-bit key has about 800 bytes.
 _CERTIFICATE_CHARACTERS = 4_096
 _LEAST_KEY_BITS, _MOST_KEY_BITS = 2048, 4096
@@ -26,8 +24,8 @@ class UnusableKey(Refused):
 
 
 def key_of(text: str, name: str, machine_id: str) -> str:
-    """Return the certificate in a machine's guest attribute. Return "" if the attribute has no certificate of this
-    machine.
+    """Return the certificate in the text that a machine has published as its key. Return "" if the text has no
+    certificate of this machine.
     """
     try:
         value = json.loads(text) if text else None
@@ -40,7 +38,7 @@ def key_of(text: str, name: str, machine_id: str) -> str:
     return str(certificate) if usable else ""
 
 
-def register(machine: Machine, pool: Pool, github: Github, compute: Compute) -> str:
+def register(machine: Machine, pool: Pool, github: Github, channel: Channel) -> str:
     """Register a runner for the machine and send the registration to it.
 
     A runner whose registration certainly did not reach the machine is unregistered again.
@@ -49,23 +47,23 @@ def register(machine: Machine, pool: Pool, github: Github, compute: Compute) -> 
         The runner's name, or "" if the machine already has a registration.
 
     Raises:
-        Unavailable, Refused: GitHub or Google did not carry out a request.
+        Unavailable, Refused: GitHub or the supplier did not carry out a request.
     """
     certificate = _certificate(machine)
-    metadata = compute.metadata(machine)
-    if METADATA_KEY in metadata.items:
+    mailbox = channel.mailbox(machine)
+    if mailbox.registered:
         # An earlier request succeeded, although its answer was lost. A machine gets only one runner.
         return ""
     runner = github.register(pool, runner_name(machine))
     message = {"machine": f"{machine.name}-{machine.id}", "runnerId": runner.id, "jitConfig": runner.jit_config}
     try:
-        sent = compute.set_metadata(machine, metadata, METADATA_KEY, _sealed(message, certificate))
+        sent = channel.send(machine, mailbox, _sealed(message, certificate))
     except Refused:
         github.remove_runner(runner)
         raise
     if not sent:
         github.remove_runner(runner)
-        raise Unavailable(f"the metadata of {machine.name} was changed by another request meanwhile")
+        raise Unavailable(f"the channel of {machine.name} was changed by another request meanwhile")
     return runner.name
 
 

@@ -87,6 +87,16 @@ def view(pools: Sequence[Pool], result: PassResult) -> dict[str, Any]:
     }
 
 
+def merged(views: Sequence[dict[str, Any]]) -> dict[str, Any]:
+    """Return one view of the passes of several loops. Machines or jobs are null if one of the loops does not know."""
+    first, *others = views
+    found = dict(first)
+    for other in others:
+        for key in ("pools", "machines", "jobs", "events"):
+            found[key] = None if found[key] is None or other[key] is None else [*found[key], *other[key]]
+    return found
+
+
 def _pool(pool: Pool, machines: Sequence[Machine] | None, memory: Memory) -> dict[str, Any]:
     stopped = capacity.stopped_pool(pool, memory)
     listed = [machine for machine in machines or () if machine.pool == pool.name]

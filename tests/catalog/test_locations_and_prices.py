@@ -15,6 +15,8 @@ import pytest
         ("us-east-1a", "us-east-1"),
         ("us-gov-west-1b", "us-gov-west-1"),
         ("us-west-2-lax-1a", "us-west-2"),
+        ("us-central1", "us-central1"),
+        ("IN2", "IN2"),
     ],
 )
 def test_the_region_of_a_zone(zone: str, region: str) -> None:

@@ -24,15 +24,14 @@ from gpu_manager.model import (
     JobKey,
     Machine,
     NewRunner,
+    Offer,
     OperationState,
     Pool,
     Run,
-    Rung,
     RunKey,
     Runner,
 )
-from gpu_manager.ports import GithubView, InsertRefused, Metadata, Requested, Unavailable
-from gpu_manager.registration import METADATA_KEY
+from gpu_manager.ports import GithubView, InsertRefused, Mailbox, Started, Unavailable
 
 from tests.manager.machine_key import PRIVATE, certificate_of, published
 
@@ -61,8 +60,8 @@ def pool(
     region.
     """
     markets = ("spot", "standard") if market == "spot" else (market,)
-    near = [Rung(zone, "g2-standard-8", each, "nvidia-l4", 0.4) for each in markets for zone in ZONES]
-    far = Rung("us-east1-b", "g2-standard-8", "spot", "nvidia-l4", 0.4, f"templates/{name}-east")
+    near = [Offer(zone, "g2-standard-8", each, "nvidia-l4", 0.4) for each in markets for zone in ZONES]
+    far = Offer("us-east1-b", "g2-standard-8", "spot", "nvidia-l4", 0.4, f"templates/{name}-east")
     rungs = tuple([*near[: len(ZONES)], far, *near[len(ZONES) :]] if market == "spot" else near)
     return Pool(
         name,
@@ -542,16 +541,18 @@ class FakeGithub:
 
 
 class FakeCompute:
+    TITLE = "Compute Engine"
+
     def __init__(self, world: World, faulty: Faulty, stockouts: float) -> None:
         self.world, self.faulty, self.stockouts = world, faulty, stockouts
         self._asked: set[str] = set()
 
-    def machines(self, pools: Sequence[Pool]) -> tuple[Machine, ...]:
+    def list(self, pools: Sequence[Pool]) -> tuple[Machine, ...]:
         self.faulty.before()
         listed = [vm.machine for vm in self.world.vms.values() if self.world.now >= vm.listed_at]
         return (*listed, *self.world.forged)
 
-    def inserted(self, machine: Machine) -> bool:
+    def owns(self, machine: Machine) -> bool:
         if machine.id not in self._asked:
             self.faulty.before()
             self._asked.add(machine.id)
@@ -562,7 +563,7 @@ class FakeCompute:
         busy = {name for until, _, name in self.world.operations.values() if self.world.now < until}
         return tuple(vm.machine for vm in self.world.vms.values() if vm.machine.name in busy)
 
-    def operation(self, pool: Pool, zone: str, operation: str) -> OperationState:
+    def operation(self, pool: Pool, offer: Offer, operation: str) -> OperationState:
         self.faulty.before()
         until, error, _ = self.world.operations[operation]
         return OperationState(True, error) if self.world.now >= until else OperationState(False)
@@ -572,14 +573,14 @@ class FakeCompute:
         taken = self.world.preempted.items()
         return frozenset(f"{name}-{number}" for number, (name, when) in taken if self.world.now - when < 3600)
 
-    def insert(self, pool: Pool, insert: Insert) -> Requested:
+    def start(self, pool: Pool, insert: Insert) -> Started:
         self.faulty.before()
         world, rung = self.world, insert.rung
         asked, known = world.requests.get(insert.request_id, (0.0, ""))
         if known and world.now - asked < world.knows_requests_sec:
-            return Requested(known, world.inserted[known])
+            return Started(known, world.inserted[known])
         if existing := world.vms.get((rung.zone, insert.machine)):
-            return Requested("", existing.machine.id)
+            return Started("", existing.machine.id)
         operation = f"operation-{world.number()}"
         until, error = world.now + world.chance.choice((0, 3, 15)), None
         if world.chance.random() < self.stockouts:
@@ -615,7 +616,7 @@ class FakeCompute:
             world.machines_of_job[machine.job] += 1
             world.check_max()
         self.faulty.after()
-        return Requested(operation, world.inserted[operation])
+        return Started(operation, world.inserted[operation])
 
     def _waits(self, vm: Vm, operation: str) -> None:
         """Start the search for capacity. No page documents if the operation ends with the wait or with the request."""
@@ -628,32 +629,38 @@ class FakeCompute:
             error = InsertError("no-capacity", "none within the wait") if vm.in_vain else None
             self.world.operations[operation] = (vm.waits_until, error, vm.machine.name)
 
-    def metadata(self, machine: Machine) -> Metadata:
+    @property
+    def channel(self) -> FakeCompute:
+        return self
+
+    def listen(self, machines: Sequence[Machine]) -> tuple[Machine, ...]:
+        return tuple(machines)
+
+    def mailbox(self, machine: Machine) -> Mailbox:
         self.faulty.before()
         vm = self.world.vms.get((machine.zone, machine.name))
         if vm is None or vm.machine.id != machine.id:
             raise Unavailable("it is gone, or another machine has its name")
-        return Metadata(_fingerprint(vm.machine), {METADATA_KEY: ""} if vm.machine.sealed else {})
+        return Mailbox(vm.machine.sealed, _fingerprint(vm.machine))
 
-    def set_metadata(self, machine: Machine, read: Metadata, key: str, value: str) -> bool:
+    def send(self, machine: Machine, mailbox: Mailbox, registration: str) -> bool:
         """Accept new metadata at once, and apply it a little later."""
         self.faulty.before()
         vm = self.world.vms.get((machine.zone, machine.name))
         if vm is None:
             raise Unavailable("it is gone")
-        if read.fingerprint != _fingerprint(vm.machine):
+        if mailbox.version != _fingerprint(vm.machine):
             return False
         if vm.machine.sealed:
             raise BrokenRuleError(f"{machine.name}: a second registration")
         certificate = CERTIFICATES[vm.boots % len(CERTIFICATES)]
         try:
-            opened = json.loads(pkcs7.pkcs7_decrypt_der(base64.b64decode(value), certificate, PRIVATE, []))
+            opened = json.loads(pkcs7.pkcs7_decrypt_der(base64.b64decode(registration), certificate, PRIVATE, []))
         except ValueError:
             if self.world.forgotten < vm.inserted_at:
                 raise BrokenRuleError(f"{machine.name}: sealed to the key of an earlier boot") from None
             # A manager that lost its memory cannot know this. The machine cannot decrypt the registration, and ends.
             opened = {"runnerId": -1, "machine": runner_name(vm.machine)}
-        assert key == METADATA_KEY
         assert opened["machine"] == runner_name(vm.machine)
         vm.sent, vm.arrives_at = opened["runnerId"], self.world.now + self.world.chance.choice((0, 2, 8))
         self.faulty.after()
@@ -671,7 +678,7 @@ class FakeCompute:
                     self.world._set(vm, "STOPPING")
         self.faulty.after()
 
-    def start(self, machine: Machine, request_id: str) -> str:
+    def start_again(self, machine: Machine, request_id: str) -> str:
         self.faulty.before()
         world, vm = self.world, self.world.vms.get((machine.zone, machine.name))
         asked, known = world.requests.get(request_id, (0.0, ""))
@@ -699,13 +706,13 @@ class FakeCompute:
         self.faulty.after()
         return operation
 
-    def delete(self, project: str, zone: str, name: str) -> None:
+    def delete(self, machine: Machine) -> None:
         self.faulty.before()
-        vm = self.world.vms.get((zone, name))
+        vm = self.world.vms.get((machine.zone, machine.name))
         if vm is not None:
             if vm.job is not None:
-                raise BrokenRuleError(f"{name}: deleted while it runs job {vm.job.key.job_id}")
-            del self.world.vms[(zone, name)]
+                raise BrokenRuleError(f"{machine.name}: deleted while it runs job {vm.job.key.job_id}")
+            del self.world.vms[(machine.zone, machine.name)]
         self.faulty.after()
 
 

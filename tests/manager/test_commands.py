@@ -25,7 +25,7 @@ from gpu_manager.memory import Memory
 from gpu_manager.model import Observation, Runner
 from gpu_manager.stores.bucket import GoogleObject
 from gpu_manager.stores.sqlite import SqliteStore
-from gpu_manager.view import view
+from gpu_manager.view import merged, view
 
 from tests.manager.stores.fake_storage import Stored
 from tests.manager.stores.test_bucket import Cloud
@@ -268,3 +268,11 @@ def test_a_signal_while_the_manager_starts_to_wait_ends_it(asked: Path, monkeypa
         signal.alarm(0)
         signal.signal(signal.SIGALRM, before)
     assert (result.exit_code, result.output) == (0, "")
+
+
+def test_the_views_of_two_loops_are_one_and_unknown_machines_of_one_are_unknown() -> None:
+    first, second = (view([POOL], one_pass(observe(jobs=(job(number),)))) for number in (1, 2))
+    both = merged([first, second])
+    assert [each["id"] for each in both["jobs"]] == [1, 2]
+    assert (len(both["pools"]), both["machines"]) == (2, [])
+    assert merged([first, {**second, "machines": None}])["machines"] is None

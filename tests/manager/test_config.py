@@ -102,3 +102,8 @@ def test_the_jobs_of_other_managers_are_known_by_the_labels_of_their_pools(tmp_p
     config = read(written(tmp_path, {**CONFIG, "otherPools": [{"manager": "a100s", "labels": ["A100"]}]}))
     assert (config.managers, read(written(tmp_path, CONFIG)).managers) == (2, 1)
     assert [config.is_of_another()(each) for each in (job(1, "a100"), job(2, "gpu", "l4"))] == [True, False]
+
+
+def test_an_unknown_supplier_is_named_with_those_that_are_installed(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="unknown supplier\n  got: 'night'\n  expected: one of compute-engine"):
+        read(written(tmp_path, {**CONFIG, "pools": [{**POOL, "supplier": "night"}]}))

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 from gpu_manager.decision.decide import Decision, decide
-from gpu_manager.decision.jobs import is_of_another
+from gpu_manager.decision.jobs import is_of_another, owner_of
 from gpu_manager.decision.names import machine_name, request_id, slug
 from gpu_manager.memory import Cooldown, JobMemory, LostJob, MachineMemory, Memory, Pending, StoppedPool
 from gpu_manager.model import (
@@ -18,6 +18,7 @@ from gpu_manager.model import (
     JobKey,
     Machine,
     Observation,
+    Offer,
     OperationState,
     OtherPool,
     Pool,
@@ -25,14 +26,13 @@ from gpu_manager.model import (
     RemoveRunner,
     Rerun,
     Run,
-    Rung,
     RunKey,
     Runner,
 )
 
 NOW = 1_000_000.0
-A, B = (Rung(zone, "g2-standard-8", "spot", "nvidia-l4", 0.4) for zone in ("us-central1-a", "us-central1-b"))
-FIRM = Rung("us-central1-a", "g2-standard-8", "standard", "nvidia-l4", 0.85)
+A, B = (Offer(zone, "g2-standard-8", "spot", "nvidia-l4", 0.4) for zone in ("us-central1-a", "us-central1-b"))
+FIRM = Offer("us-central1-a", "g2-standard-8", "standard", "nvidia-l4", 0.85)
 POOL = Pool("l4", "example", "templates/l4", (A, B), 2, frozenset({"self-hosted", "gpu", "l4"}), boot_sec=300)
 
 
@@ -629,3 +629,10 @@ def test_a_job_of_the_pools_of_two_managers_belongs_to_the_first_name() -> None:
         assert is_of_another(waiting, "prod-batch", [own], [OtherPool("prod", POOL.labels)]) is second, labels
     other_group = replace(job(1, "gpu", "t4"), runner_groups=frozenset({"other"}))
     assert not is_of_another(other_group, "prod", [POOL], [far])
+
+
+def test_a_job_belongs_to_the_first_loop_with_a_pool_for_it_or_to_the_first_loop() -> None:
+    other = replace(POOL, name="toy", labels=frozenset({"toy", "gpu"}))
+    loops = {"compute-engine": [POOL], "toy": [other]}
+    asked = (job(1, "gpu"), job(2, "toy"), job(3, "nothing"))
+    assert [owner_of(each, loops) for each in asked] == ["compute-engine", "toy", "compute-engine"]

@@ -8,11 +8,11 @@ import pytest
 from gpu_manager.decision.decide import decide
 from gpu_manager.decision.names import slug
 from gpu_manager.memory import Cooldown, Memory
-from gpu_manager.model import Delete, InsertError, Machine, OperationState, Reason, Rung, Runner
+from gpu_manager.model import Delete, InsertError, Machine, Offer, OperationState, Reason, Runner
 
 from tests.manager.test_decide import NOW, POOL, job, machine, observe
 
-A, B = (Rung(f"us-central1-{zone}", "a3-highgpu-1g", "flex-start", "nvidia-h100-80gb") for zone in "ab")
+A, B = (Offer(f"us-central1-{zone}", "a3-highgpu-1g", "flex-start", "nvidia-h100-80gb") for zone in "ab")
 FLEX = replace(POOL, rungs=(A, B))
 PLACE = "us-central1-a a3-highgpu-1g flex-start"
 STOCKOUT = OperationState(True, InsertError("no-capacity", "no capacity within the wait"))

@@ -14,12 +14,13 @@ from gpu_manager.model import (
     InsertError,
     Machine,
     NewRunner,
+    Offer,
     OperationState,
     Pool,
     RunKey,
     Runner,
 )
-from gpu_manager.ports import GithubView, InsertRefused, Metadata, Refused, Requested, Unavailable
+from gpu_manager.ports import GithubView, InsertRefused, Mailbox, Refused, Started, Unavailable
 
 from tests.manager.machine_key import PUBLISHED
 from tests.manager.test_decide import NOW, POOL, RUN, failed_run, job, lost_memory, machine
@@ -47,8 +48,9 @@ class Kept:
 
 @dataclass
 class Scripted:
-    """GitHub and Compute Engine with fixed answers, and a clock that `meanwhile` may move."""
+    """GitHub and a supplier with fixed answers, and a clock that `meanwhile` may move."""
 
+    TITLE = "Compute Engine"
     listed: tuple[Machine, ...] = ()
     view: GithubView = field(default_factory=lambda: GithubView(NOW, (), ()))
     now: float = NOW
@@ -73,10 +75,17 @@ class Scripted:
     def register(self, pool: Pool, name: str) -> NewRunner:
         raise AssertionError
 
-    def metadata(self, machine: Machine) -> Metadata:
+    @property
+    def channel(self) -> Scripted:
+        return self
+
+    def listen(self, machines: Sequence[Machine]) -> tuple[Machine, ...]:
+        return tuple(machines)
+
+    def mailbox(self, machine: Machine) -> Mailbox:
         raise AssertionError
 
-    def set_metadata(self, machine: Machine, read: Metadata, key: str, value: str) -> bool:
+    def send(self, machine: Machine, mailbox: Mailbox, registration: str) -> bool:
         raise AssertionError
 
     def remove_runner(self, runner: Runner | NewRunner) -> bool:
@@ -85,36 +94,36 @@ class Scripted:
     def rerun(self, run: RunKey, job_id: int | None) -> None:
         raise AssertionError
 
-    def machines(self, pools: Sequence[Pool]) -> tuple[Machine, ...]:
+    def list(self, pools: Sequence[Pool]) -> tuple[Machine, ...]:
         return self.listed
 
     def starting(self, pools: Sequence[Pool]) -> tuple[Machine, ...]:
         return self.in_flight
 
-    def operation(self, pool: Pool, zone: str, operation: str) -> OperationState:
+    def operation(self, pool: Pool, offer: Offer, operation: str) -> OperationState:
         return self.operations.get(operation, OperationState(False))
 
     def preempted(self, pools: Sequence[Pool]) -> frozenset[str]:
         return self.taken_back
 
-    def inserted(self, machine: Machine) -> bool:
+    def owns(self, machine: Machine) -> bool:
         return machine.name not in self.forged
 
-    def insert(self, pool: Pool, insert: Insert) -> Requested:
+    def start(self, pool: Pool, insert: Insert) -> Started:
         self.started.append(insert.machine)
-        return Requested("operation-1", "1")
+        return Started("operation-1", "1")
 
     def stop(self, machine: Machine) -> None:
         self.stopped.append(machine.name)
 
-    def start(self, machine: Machine, request_id: str) -> str:
+    def start_again(self, machine: Machine, request_id: str) -> str:
         if self.start_refused:
             raise InsertRefused(self.start_refused)
         self.started.append(machine.name)
         return "operation-start"
 
-    def delete(self, project: str, zone: str, name: str) -> None:
-        self.deleted.append(name)
+    def delete(self, machine: Machine) -> None:
+        self.deleted.append(machine.name)
         self.now += self.delete_sec
 
 
@@ -346,10 +355,10 @@ def test_a_job_is_lost_with_its_own_machine_and_not_with_an_earlier_one_of_that_
 class Down(Scripted):
     """Neither Google nor GitHub answers a change."""
 
-    def insert(self, pool: Pool, insert: Insert) -> Requested:
+    def start(self, pool: Pool, insert: Insert) -> Started:
         raise Unavailable("down")
 
-    def delete(self, project: str, zone: str, name: str) -> None:
+    def delete(self, machine: Machine) -> None:
         raise Unavailable("down")
 
     def rerun(self, run: RunKey, job_id: int | None) -> None:

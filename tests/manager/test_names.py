@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from gpu_manager.decision.capacity import place
 from gpu_manager.decision.names import machine_name, machine_of, slug
-from gpu_manager.model import JobKey, Rung
+from gpu_manager.model import JobKey, Offer
 
 KEY = JobKey("example-org/kernels", 11, 1, 1)
 
@@ -40,6 +40,6 @@ def test_a_job_and_a_machine_keep_their_names_over_releases() -> None:
 
 
 def test_only_gpus_that_are_attached_are_part_of_a_place() -> None:
-    assert place(Rung("us-central1-a", "g2-standard-8", "spot", "nvidia-l4")) == "us-central1-a g2-standard-8 spot"
-    t4 = Rung("us-central1-a", "n1-standard-8", "spot", "nvidia-tesla-t4")
+    assert place(Offer("us-central1-a", "g2-standard-8", "spot", "nvidia-l4")) == "us-central1-a g2-standard-8 spot"
+    t4 = Offer("us-central1-a", "n1-standard-8", "spot", "nvidia-tesla-t4")
     assert place(t4) == "us-central1-a n1-standard-8 spot nvidia-tesla-t4"

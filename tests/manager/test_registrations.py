@@ -18,7 +18,7 @@ from gpu_manager.decision.decide import Decision, decide
 from gpu_manager.decision.names import slug
 from gpu_manager.memory import MachineMemory, Memory, Registration, from_json, to_json
 from gpu_manager.model import Delete, Machine, NewRunner, Pool, Register, RemoveRunner, Runner
-from gpu_manager.ports import GithubView, Metadata, Refused, Unavailable
+from gpu_manager.ports import GithubView, Mailbox, Refused, Unavailable
 
 from tests.manager.machine_key import CERTIFICATE, PRIVATE, PUBLISHED, certificate_of, published
 from tests.manager.test_decide import NOW, POOL, job, machine, observe
@@ -183,9 +183,9 @@ def test_a_runner_that_works_or_has_a_job_is_no_stray(online: bool, busy: bool) 
 
 @dataclass
 class Both:
-    """GitHub and Compute Engine; `fails` is raised by the call of that name."""
+    """GitHub and a channel; `fails` is raised by the call of that name."""
 
-    items: dict[str, str] = field(default_factory=dict)
+    sent: str = ""
     changed: bool = False
     fails: dict[str, Exception] = field(default_factory=dict)
     did: list[str] = field(default_factory=list)
@@ -203,15 +203,15 @@ class Both:
         self.did.append(f"remove {runner.id}")
         return True
 
-    def metadata(self, machine: Machine) -> Metadata:
-        self.does("metadata")
-        return Metadata("f1", dict(self.items))
+    def mailbox(self, machine: Machine) -> Mailbox:
+        self.does("read")
+        return Mailbox(bool(self.sent))
 
-    def set_metadata(self, machine: Machine, read: Metadata, key: str, value: str) -> bool:
-        self.does("set metadata")
+    def send(self, machine: Machine, mailbox: Mailbox, registration: str) -> bool:
+        self.does("send")
         if self.changed:
             return False
-        self.items[key] = value
+        self.sent = registration
         return True
 
 
@@ -222,8 +222,8 @@ def carried_out(both: Both, target: Machine | None = None) -> str:
 def test_the_registration_is_sealed_to_the_machines_key() -> None:
     both = Both()
     assert carried_out(both) == "l4-a-42"
-    assert both.did == ["metadata", "register", "set metadata"]
-    sealed = base64.b64decode(both.items["gpu-agent-registration"])
+    assert both.did == ["read", "register", "send"]
+    sealed = base64.b64decode(both.sent)
     assert json.loads(pkcs7.pkcs7_decrypt_der(sealed, CERTIFICATE, PRIVATE, [])) == {
         "machine": "l4-a-42",
         "runnerId": 7,
@@ -236,9 +236,9 @@ def test_the_registration_is_sealed_to_the_machines_key() -> None:
 
 
 def test_a_machine_that_has_a_registration_by_now_gets_no_second_one() -> None:
-    both = Both(items={"gpu-agent-registration": "sealed"})
+    both = Both(sent="sealed")
     assert carried_out(both) == ""
-    assert both.did == ["metadata"]
+    assert both.did == ["read"]
 
 
 def test_a_runner_that_did_not_reach_its_machine_is_unregistered() -> None:
@@ -246,17 +246,17 @@ def test_a_runner_that_did_not_reach_its_machine_is_unregistered() -> None:
     with pytest.raises(Unavailable, match="was changed by another request meanwhile"):
         carried_out(both)
     assert both.did[-1] == "remove 7"
-    refused = Both(fails={"set metadata": Refused("no permission")})
+    refused = Both(fails={"send": Refused("no permission")})
     with pytest.raises(Refused):
         carried_out(refused)
     assert refused.did[-1] == "remove 7"
 
 
 def test_a_runner_that_may_have_reached_its_machine_stays() -> None:
-    both = Both(fails={"set metadata": Unavailable("no answer")})
+    both = Both(fails={"send": Unavailable("no answer")})
     with pytest.raises(Unavailable):
         carried_out(both)
-    assert both.did[-1] == "set metadata"
+    assert both.did[-1] == "send"
 
 
 def of_key(make: Callable[[], Any]) -> str:
@@ -327,11 +327,11 @@ class Registering(Scripted):
     def register(self, pool: Pool, name: str) -> NewRunner:
         return self.both.register(pool, name)
 
-    def metadata(self, machine: Machine) -> Metadata:
-        return self.both.metadata(machine)
+    def mailbox(self, machine: Machine) -> Mailbox:
+        return self.both.mailbox(machine)
 
-    def set_metadata(self, machine: Machine, read: Metadata, key: str, value: str) -> bool:
-        return self.both.set_metadata(machine, read, key, value)
+    def send(self, machine: Machine, mailbox: Mailbox, registration: str) -> bool:
+        return self.both.send(machine, mailbox, registration)
 
 
 def test_a_pass_registers_a_runner_and_keeps_no_secret(capsys: pytest.CaptureFixture[str]) -> None:
@@ -343,7 +343,7 @@ def test_a_pass_registers_a_runner_and_keeps_no_secret(capsys: pytest.CaptureFix
     ]
     kept = to_json(store.memory).decode() + repr(done) + capsys.readouterr().out
     assert JIT not in kept
-    assert world.both.items["gpu-agent-registration"] not in kept
+    assert world.both.sent not in kept
 
 
 def test_a_pool_whose_runners_github_refuses_starts_no_more_machines() -> None:

@@ -21,10 +21,10 @@ from gpu_manager.model import (
     Insert,
     InsertError,
     Machine,
+    Offer,
     OperationState,
     Pool,
     Register,
-    Rung,
     Runner,
     Start,
     Stop,
@@ -173,7 +173,7 @@ def test_where_a_start_finds_no_capacity_the_machine_stays_and_the_job_gets_one_
     ],
 )
 def test_a_stopped_machine_is_replaced_after_two_stockouts_of_its_place(
-    places: tuple[Rung, ...], stockouts: int, made_at: list[Rung]
+    places: tuple[Offer, ...], stockouts: int, made_at: list[Offer]
 ) -> None:
     memory = replace(stopped(), cooldowns={f"{ZONE} g2-standard-8 spot": Cooldown(NOW + 60, stockouts)})
     decision = decide([replace(STOCK, rungs=places)], observe(machines=(off(),)), memory)

@@ -16,20 +16,20 @@ from gpu_manager.model import (
     Insert,
     InsertError,
     Machine,
+    Offer,
     OperationState,
     Pool,
     Reason,
     RemoveRunner,
-    Rung,
     Runner,
 )
 from gpu_manager.view import view
 
 from tests.manager.test_decide import NOW, POOL, job, machine, observe
 
-NEAR = Rung("us-central1-a", "g2-standard-8", "spot", "nvidia-l4", 0.4)
-FAR = Rung("us-east1-b", "g2-standard-8", "spot", "nvidia-l4", 0.4, "templates/l4-east")
-LARGE = Rung("us-central1-a", "g2-standard-16", "standard", "nvidia-l4", 1.2, "templates/l4-large")
+NEAR = Offer("us-central1-a", "g2-standard-8", "spot", "nvidia-l4", 0.4)
+FAR = Offer("us-east1-b", "g2-standard-8", "spot", "nvidia-l4", 0.4, "templates/l4-east")
+LARGE = Offer("us-central1-a", "g2-standard-16", "standard", "nvidia-l4", 1.2, "templates/l4-large")
 LADDER = replace(POOL, rungs=(NEAR, FAR, LARGE), max=9)
 # Two pools whose labels both include `gpu`.
 L4 = replace(POOL, rungs=(NEAR,), max=1)
@@ -37,7 +37,7 @@ T4 = Pool(
     "t4",
     "example",
     "templates/t4",
-    (Rung("us-central1-a", "n1-standard-8", "standard", "nvidia-tesla-t4", 0.7),),
+    (Offer("us-central1-a", "n1-standard-8", "standard", "nvidia-tesla-t4", 0.7),),
     1,
     frozenset({"self-hosted", "gpu", "t4"}),
     boot_sec=300,

@@ -9,6 +9,7 @@ import shlex
 import socket
 from collections.abc import Callable
 from contextlib import closing
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,8 @@ import click
 from gpu_ci.cli.output import InputError
 
 from ..config import Config, ConfigError, parse, read
+from ..memory import Memory
+from ..pool_config import DEFAULT
 from ..ports import Refused, Unavailable
 from ..stores.bucket import BucketStore, GoogleObject
 from ..stores.sqlite import SqliteStore
@@ -56,6 +59,28 @@ def configuration(place: str) -> Config:
 
 
 Store = BucketStore | SqliteStore
+
+
+@dataclass(frozen=True)
+class MemoryOf:
+    """The memory of one supplier's loop in a store. Implements loop.Store."""
+
+    store: Store
+    supplier: str
+
+    @property
+    def key(self) -> str:
+        """The key in the store. That of Compute Engine is the only one in stores of version 0.1.0."""
+        return "memory" if self.supplier == DEFAULT else f"memory of {self.supplier}"
+
+    def load(self) -> Memory:
+        return self.store.load(self.key)
+
+    def save(self, memory: Memory) -> None:
+        self.store.save(memory, self.key)
+
+    def may_act(self) -> bool:
+        return self.store.may_act()
 
 
 def store(chosen: str | None, name: str) -> Store:

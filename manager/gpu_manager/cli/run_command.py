@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -14,12 +14,13 @@ import click
 from gpu_ci.cli.output import InputError
 from gpu_ci.gcp.gate.waiting import cancellation
 
-from ..decision import standby
+from ..decision import jobs, standby
 from ..loop import Event, Manager, PassResult
 from ..metrics.measure import LogLines, Meter
 from ..model import JobKey
 from ..ports import InUse, Refused, Unavailable
-from ..view import JobState, job_states, view
+from ..suppliers import supplier
+from ..view import JobState, job_states, merged, view
 from . import options
 
 if TYPE_CHECKING:
@@ -85,47 +86,48 @@ def command(
     log = Log(as_json, manager=config.name)
     prometheus = None if metrics_port is None else _prometheus(metrics_port, log)
     stopped = cancellation()
-    pools = [pool.plain() for pool in config.pools]
     store = options.store(state, config.name)
     try:
         if not store.hold(stopped, log.waiting):
             return
-        loop = Loop(config, pools, app, github_url or config.github.api_url, store, log, prometheus, measured=as_json)
+        loops = Loops(config, app, github_url or config.github.api_url, store, log, prometheus, measured=as_json)
     except InUse as error:
         hint = "stop that manager, or start this one with another --config and --state"
         raise InputError(str(error), hint=hint) from None
     except (Refused, Unavailable) as error:
         raise InputError(str(error), hint="select another place with --state") from None
-    names = ", ".join(pool.name for pool in pools)
-    log.line("start", config.name, f"{len(pools)} pools of {config.github.owner}: {names}")
+    names = ", ".join(pool.name for pool in config.pools)
+    log.line("start", config.name, f"{len(config.pools)} pools of {config.github.owner}: {names}")
     try:
         while not stopped.is_set():
-            result = None
+            results: list[PassResult] = []
             try:
-                result = loop.step()
+                results = loops.step()
             except Unavailable as error:
                 # Without its memory the manager does nothing. A full disk may have space again later.
                 log.line("unavailable", "state file", str(error).replace("\n ", ";"))
                 if once:
                     raise InputError(str(error)) from None
-            if once or (until_idle and result is not None and is_idle(result)):
+            if once or (until_idle and results and all(map(is_idle, results))):
                 break
-            stopped.wait(loop.pause_sec(result, interval_sec))
+            stopped.wait(loops.pause_sec(results, interval_sec))
     except InUse as error:
         log.line("lease-lost", config.name, str(error))
         raise SystemExit(1) from None
     finally:
-        loop.close()
+        loops.close()
     log.line("stop", config.name, "running machines continue, and the next manager finds them")
 
 
-class Loop:
-    """The control loop of this process, with its client of GitHub and its measurements."""
+class Loops:
+    """The control loops of this process, one for each supplier of its pools, with one store and one lease.
+
+    The loops take their passes in turn. If a supplier does not answer, only the pass of its own loop does nothing.
+    """
 
     def __init__(
         self,
         config: Config,
-        pools: Sequence[Pool],
         app: App,
         url: str,
         store: options.Store,
@@ -134,37 +136,77 @@ class Loop:
         *,
         measured: bool,
     ) -> None:
-        """Create the loop. Raises InputError if a token may not be sent to `url`."""
-        from ..compute.adapter import ComputeAdapter
-        from ..github.adapter import GithubAdapter
-
-        github, groups = config.github, {pool.runner_group for pool in pools}
+        """Create the loops. Raises InputError if a token may not be sent to `url`."""
+        pools = config.pools_by_supplier()
         try:
-            self._github = GithubAdapter(
-                url,
-                app,
-                github.owner,
-                groups,
-                managers=config.managers,
-            )
+            self._loops = [
+                Loop(name, config, pools, app, url, store, log.copy(), prometheus, measured=measured) for name in pools
+            ]
         except Refused as error:
             store.close()
             raise InputError(str(error), hint="correct --github-url, or github.apiUrl of the configuration") from None
+        self._store = store
+
+    def step(self) -> list[PassResult]:
+        """Run one pass of each loop and write its log. Raises Unavailable or InUse."""
+        results = [loop.step() for loop in self._loops]
+        self._store.publish(merged([loop.view for loop in self._loops]))
+        return results
+
+    def pause_sec(self, results: Sequence[PassResult], interval_sec: float | None) -> float:
+        """Return the seconds until the next passes. `results` is empty if the last pass could not use its store."""
+        pauses = [loop.pause_sec(result, interval_sec) for loop, result in zip(self._loops, results, strict=False)]
+        return min(pauses, default=interval_sec or _STORE_PAUSE_SEC)
+
+    def close(self) -> None:
+        """Give the lease back."""
+        for loop in self._loops:
+            loop.close()
+        self._store.close()
+
+
+class Loop:
+    """The control loop of one supplier, with its client of GitHub and its measurements."""
+
+    def __init__(
+        self,
+        name: str,
+        config: Config,
+        pools: Mapping[str, Sequence[Pool]],
+        app: App,
+        url: str,
+        store: options.Store,
+        log: Log,
+        prometheus: Prometheus | None,
+        *,
+        measured: bool,
+    ) -> None:
+        """Create the loop of the supplier `name`. Raises Refused if a token may not be sent to `url`."""
+        from ..github.adapter import GithubAdapter
+
+        self._pools, self._log, self._prometheus = pools[name], log, prometheus
+        groups = {pool.runner_group for pool in self._pools}
+        # Each loop reads GitHub itself, and sends its part of the requests that GitHub allows.
+        sweeps = config.managers * len(pools)
+        self._github = GithubAdapter(url, app, config.github.owner, groups, managers=sweeps)
+        self._supplier = supplier(name)(config.name)
+        is_of_another = config.is_of_another()
         self._manager = Manager(
-            pools,
+            self._pools,
             self._github,
-            ComputeAdapter(config.name),
-            store,
-            is_of_another=config.is_of_another(),
+            self._supplier,
+            options.MemoryOf(store, name),
+            is_of_another=lambda job: is_of_another(job) or jobs.owner_of(job, pools) != name,
         )
-        self._pools, self._store, self._log, self._prometheus = pools, store, log, prometheus
-        self._meter = Meter(pools)
-        self._lines = LogLines(self._meter) if measured else None
+        self._meter = Meter(self._pools)
+        self._lines = LogLines(self._meter, share=list(pools).index(name) + 1) if measured else None
+        self.view: dict[str, Any] = {}
+        """The view of the last pass."""
 
     def step(self) -> PassResult:
         """Run one pass and write its log. Raises Unavailable or InUse."""
         result = self._manager.step()
-        self._store.publish(view(self._pools, result))
+        self.view = view(self._pools, result)
         self._log.report(result)
         samples = self._meter.take(result)
         if self._prometheus:
@@ -173,20 +215,17 @@ class Loop:
             self._log.line(event, subject, "", **fields)
         return result
 
-    def pause_sec(self, result: PassResult | None, interval_sec: float | None) -> float:
-        """Return the seconds until the next pass. `result` is None if the last pass could not use its store."""
-        if result is None:
-            return interval_sec or _STORE_PAUSE_SEC
+    def pause_sec(self, result: PassResult, interval_sec: float | None) -> float:
+        """Return the seconds until the next pass."""
         pause_sec = interval_sec or self._github.interval_sec(not is_idle(result))
         if result.observation.github_limited_until is not None:
-            # During a rate limit of GitHub a pass each minute reads only from Google.
+            # During a rate limit of GitHub a pass each minute reads only from the supplier.
             return limited_pause_sec(result, pause_sec)
         return pause_sec
 
     def close(self) -> None:
-        """Give the lease back."""
         self._github.close()
-        self._store.close()
+        self._supplier.close()
 
 
 def is_idle(result: PassResult) -> bool:
@@ -243,6 +282,10 @@ class Log:
         """The last reported state of each job."""
         self._last: set[Event] = set()
         self._waiting = ""
+
+    def copy(self) -> Log:
+        """Return a log of the same output for another loop. Each loop writes its own changes."""
+        return Log(self._as_json, self._write, self._manager)
 
     def waiting(self, text: str) -> None:
         """Write why the manager does not start yet; each reason once."""

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 from ..memory import Cooldown, Memory, StoppedPool
-from ..model import InsertError, Pool, Reason, Rung
+from ..model import InsertError, Offer, Pool, Reason
 
 # The next request to a place without capacity follows after a minute. The pause doubles each time, up to half an hour.
 _FIRST_PAUSE_SEC, _LONGEST_PAUSE_SEC = 60.0, 1800.0
@@ -34,7 +34,7 @@ FOR_PEOPLE = ("refused", "pool-stopped", "price-ceiling")
 _ORDER = ("no-capacity", "over-quota", *FOR_PEOPLE)
 
 
-def choose(pool: Pool, memory: Memory, now: float, avoid_preemptible: bool) -> Rung | Reason:
+def choose(pool: Pool, memory: Memory, now: float, avoid_preemptible: bool) -> Offer | Reason:
     """Return the first rung on which a machine may be requested now, or the reason against all rungs.
 
     With `avoid_preemptible`, preemptible rungs are not considered, if the pool has other rungs.
@@ -43,7 +43,7 @@ def choose(pool: Pool, memory: Memory, now: float, avoid_preemptible: bool) -> R
     rungs = non_preemptible if avoid_preemptible and non_preemptible else pool.rungs
     # Only a place with a remembered stockout waits for the answer to a pending request.
     awaited_places = {place(pending.rung) for pending in memory.pending.values()} if memory.cooldowns else frozenset()
-    reason_by_rung: dict[Rung, Reason | None] = {}
+    reason_by_rung: dict[Offer, Reason | None] = {}
     # If no rung of the pool is open, the shortest pause applies to each place instead of the place's own pause.
     for shorten_pauses in (False, True):
         reason_by_rung = {
@@ -59,7 +59,7 @@ def choose(pool: Pool, memory: Memory, now: float, avoid_preemptible: bool) -> R
     return _merged_reason(pool, [(rung, reason) for rung, reason in reason_by_rung.items() if reason])
 
 
-def _sort_key(rung: Rung, pool: Pool, memory: Memory) -> tuple[bool, int, bool]:
+def _sort_key(rung: Offer, pool: Pool, memory: Memory) -> tuple[bool, int, bool]:
     """Return the sort key of the rung: zones that Google named come first, then the order of the ladder.
 
     Consecutive rungs in zones of one region are equal. Of these, zones without a remembered stockout come first,
@@ -70,23 +70,23 @@ def _sort_key(rung: Rung, pool: Pool, memory: Memory) -> tuple[bool, int, bool]:
     return place(rung) not in memory.preferred, position, place(rung) in memory.cooldowns
 
 
-def _kind(rung: Rung) -> tuple[str, str, str]:
+def _kind(rung: Offer) -> tuple[str, str, str]:
     return rung.region, rung.machine_type, rung.market
 
 
-def is_test_insert(rung: Rung, memory: Memory) -> bool:
+def is_test_insert(rung: Offer, memory: Memory) -> bool:
     """Return True if the place had a stockout. The next insert then tests the place, and later inserts wait for
     its answer."""
     return place(rung) in memory.cooldowns
 
 
-def stockouts(rung: Rung, memory: Memory) -> int:
+def stockouts(rung: Offer, memory: Memory) -> int:
     """Return the number of consecutive stockouts of the place."""
     cooldown = memory.cooldowns.get(place(rung))
     return cooldown.stockouts if cooldown else 0
 
 
-def is_open(pool: Pool, rung: Rung, memory: Memory, now: float) -> bool:
+def is_open(pool: Pool, rung: Offer, memory: Memory, now: float) -> bool:
     """Return True if a machine may be requested on this rung now."""
     awaited_places = {place(pending.rung) for pending in memory.pending.values()}
     return _reason_against(
@@ -94,7 +94,7 @@ def is_open(pool: Pool, rung: Rung, memory: Memory, now: float) -> bool:
     ) is None and has_few_preemptions(rung, memory)
 
 
-def has_few_preemptions(rung: Rung, memory: Memory) -> bool:
+def has_few_preemptions(rung: Offer, memory: Memory) -> bool:
     """Return False for a rung whose spot place had recent preemptions, and True for any other rung."""
     return not (rung.preemptible and _breaker_is_open(rung, memory))
 
@@ -106,7 +106,7 @@ def stopped_pool(pool: Pool, memory: Memory) -> StoppedPool | None:
     return ends[0] if all(ends) else None
 
 
-def remember_failure(pool: str, rung: Rung, error: InsertError, memory: Memory, now: float) -> None:
+def remember_failure(pool: str, rung: Offer, error: InsertError, memory: Memory, now: float) -> None:
     """Remember the error of an insert or a start of this pool on this rung."""
     if error.kind == "no-capacity":
         earlier = memory.cooldowns.get(place(rung))
@@ -126,7 +126,7 @@ def remember_failure(pool: str, rung: Rung, error: InsertError, memory: Memory, 
         memory.closed_quotas[_quota_key(rung, error.quota)] = (now + _QUOTA_PAUSE_SEC, error.quota or error.message)
     else:
         # Google may allow another machine type, market or region.
-        memory.refusals[offer(pool, rung)] = (now + _REFUSED_PAUSE_SEC, error.message)
+        memory.refusals[refusal_key(pool, rung)] = (now + _REFUSED_PAUSE_SEC, error.message)
 
 
 def remember_refused_runner(pool: str, reason: str, memory: Memory, now: float) -> None:
@@ -152,7 +152,7 @@ def _shortest_pause_end(cooldown: Cooldown) -> float:
     return cooldown.until - pause_sec(cooldown.stockouts) + _FIRST_PAUSE_SEC
 
 
-def forget_stockouts(rung: Rung, memory: Memory) -> None:
+def forget_stockouts(rung: Offer, memory: Memory) -> None:
     """Forget the stockouts of a place, because a machine was just created there."""
     memory.cooldowns.pop(place(rung), None)
 
@@ -187,7 +187,7 @@ def forget_old(memory: Memory, now: float) -> None:
 
 
 def _reason_against(
-    pool: Pool, rung: Rung, awaited_places: Iterable[str], memory: Memory, now: float, shorten_pauses: bool
+    pool: Pool, rung: Offer, awaited_places: Iterable[str], memory: Memory, now: float, shorten_pauses: bool
 ) -> Reason | None:
     """Return the reason against a request on this rung now, or None.
 
@@ -199,7 +199,7 @@ def _reason_against(
         return Reason("pool-stopped", f"{end.machine} ended with {end.reason}: {end.detail}")
     if refused := memory.refusals.get(pool.name):
         return Reason("refused", refused[1], refused[0])
-    if refused := memory.refusals.get(offer(pool.name, rung)):
+    if refused := memory.refusals.get(refusal_key(pool.name, rung)):
         return Reason("refused", f"Google refuses the machine: {refused[1]}", refused[0])
     for key in (_quota_key(rung, ""), _ALL_REGIONS):
         if closed := memory.closed_quotas.get(key):
@@ -213,12 +213,12 @@ def _reason_against(
     return None
 
 
-def _merged_reason(pool: Pool, reason_by_rung: Sequence[tuple[Rung, Reason]]) -> Reason:
+def _merged_reason(pool: Pool, reason_by_rung: Sequence[tuple[Offer, Reason]]) -> Reason:
     """Merge the reasons against all rungs into one, with the code of the reason that is likely to end soonest."""
     [code, *_] = sorted({reason.code for _, reason in reason_by_rung}, key=_ORDER.index)
     if code == "price-ceiling":
         return Reason(code, f"every step of the ladder costs more than {pool.price_ceiling_usd} USD an hour")
-    rungs_by_reason: dict[tuple[str, str], list[Rung]] = {}
+    rungs_by_reason: dict[tuple[str, str], list[Offer]] = {}
     for rung, reason in sorted(reason_by_rung, key=lambda each: _ORDER.index(each[1].code)):
         rungs_by_reason.setdefault((reason.code, reason.detail), []).append(rung)
     details = "; ".join(_detail(pool, code, detail, rungs) for (code, detail), rungs in rungs_by_reason.items())
@@ -226,7 +226,7 @@ def _merged_reason(pool: Pool, reason_by_rung: Sequence[tuple[Rung, Reason]]) ->
     return Reason(code, details, min(times, default=None))
 
 
-def _detail(pool: Pool, code: str, detail: str, rungs: Sequence[Rung]) -> str:
+def _detail(pool: Pool, code: str, detail: str, rungs: Sequence[Offer]) -> str:
     """Return the text of one reason with the rungs to which it applies."""
     offers = {(rung.machine_type, rung.market) for rung in pool.rungs}
     if code == "over-quota":
@@ -247,30 +247,30 @@ def _list(texts: Iterable[str]) -> str:
     return ", ".join(dict.fromkeys(texts))
 
 
-def _quota_key(rung: Rung, quota: str) -> str:
+def _quota_key(rung: Offer, quota: str) -> str:
     """Return the key of a used-up quota: GPUs of one type and market in a region, or all GPUs."""
     return (
         _ALL_REGIONS if _ALL_REGIONS in quota.replace("_", "-").upper() else f"{rung.region} {rung.gpu} {rung.market}"
     )
 
 
-def _breaker_is_open(rung: Rung, memory: Memory) -> bool:
+def _breaker_is_open(rung: Offer, memory: Memory) -> bool:
     """Return True if Google preempted so many machines of this type and region that no spot machine is requested."""
     times = memory.preemptions.get(spot_place(rung.region, rung.machine_type), [])
     return any(b - a <= _BREAKER_WITHIN_SEC for a, b in zip(times, times[_BREAKER_COUNT - 1 :], strict=False))
 
 
-def place(rung: Rung) -> str:
+def place(rung: Offer) -> str:
     """Return the key of a place that can run out of capacity: one zone, machine type and market."""
     return f"{rung.zone} {_machine(rung)}"
 
 
-def offer(pool: str, rung: Rung) -> str:
-    """Return the key of a refusal by Google: a machine type and market of a pool in a region."""
+def refusal_key(pool: str, rung: Offer) -> str:
+    """Return the key of a refusal by the supplier: a machine type and market of a pool in a region."""
     return f"{pool} {rung.region} {_machine(rung)}"
 
 
-def _machine(rung: Rung) -> str:
+def _machine(rung: Offer) -> str:
     """Return the machine type and market. N1 machines of one type have different GPUs, so their GPU is added."""
     attached = f" {rung.gpu}" if rung.machine_type.startswith("n1-") else ""
     return f"{rung.machine_type} {rung.market}{attached}"

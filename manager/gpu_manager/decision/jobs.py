@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import TypeVar
 
 from ..memory import JobMemory, Memory, Pending
-from ..model import Insert, InsertError, Job, JobKey, Machine, Observation, OtherPool, Pool, Reason, Rung, Start
+from ..model import Insert, InsertError, Job, JobKey, Machine, Observation, Offer, OtherPool, Pool, Reason, Start
 from . import capacity, machines, reruns, standby
 from .names import STANDBY, machine_name, request_id, slug
 
@@ -57,7 +57,7 @@ class Supply:
     """Names of machines that will or may take a job, and that are not assigned to a job yet."""
     booting: list[str]
     """Names of unassigned machines that boot for the first time for standby. A machine on standby is ready sooner."""
-    stopped: list[tuple[Machine, Rung]]
+    stopped: list[tuple[Machine, Offer]]
     """The machines on standby."""
     count: int
     """The number of machines that count against the maximum."""
@@ -112,6 +112,13 @@ def is_of_another(job: Job, manager: str, pools: Sequence[Pool], others: Sequenc
     return bool(managers) and min(managers) != manager
 
 
+def owner_of(job: Job, pools: Mapping[str, Sequence[Pool]]) -> str:
+    """Return the first of the loops, by name with its pools, that has a pool for the job. If none has, it is the first
+    loop, which reports that.
+    """
+    return next((name for name, each in pools.items() if _fitting(each, job)), next(iter(pools)))
+
+
 def remember_unassigned(jobs: Sequence[Job], machines: Sequence[Machine], now: float, memory: Memory) -> None:
     """Remember the waiting jobs whose machine got no job, and forget those that run on a machine of the pools."""
     idle = {
@@ -134,7 +141,7 @@ def supply(
     pool: Pool,
     listed: Sequence[Machine],
     free: Sequence[Machine],
-    stopped: Sequence[tuple[Machine, Rung]],
+    stopped: Sequence[tuple[Machine, Offer]],
     memory: Memory,
 ) -> Supply:
     """Return the machines of a pool, with those of pending inserts and starts.
@@ -182,7 +189,7 @@ def assign_machines(
     _start_stopped(waiting, supplies, avoid_preemptible, now, memory, result)
     _assign_booting(waiting, supplies, result)
     result.reasons |= _unanswered(result.assigned, memory, now) | _without_capacity(result.assigned, memory)
-    chosen: dict[str, Rung | Reason] = {}
+    chosen: dict[str, Offer | Reason] = {}
     for job, fitting in waiting:
         if job.key in result.assigned:
             continue
@@ -190,7 +197,7 @@ def assign_machines(
             if pool.name not in chosen:
                 chosen[pool.name] = _next_rung(supplies[pool.name], memory, now, pool.name in avoid_preemptible)
         answers = [(pool, _apply_machines_per_job(chosen[pool.name], job, memory, now)) for pool in fitting]
-        offers = [(pool, rung) for pool, rung in answers if isinstance(rung, Rung)]
+        offers = [(pool, rung) for pool, rung in answers if isinstance(rung, Offer)]
         if not offers:
             result.reasons[job.key] = _merged_reason(
                 [(pool, each) for pool, each in answers if isinstance(each, Reason)]
@@ -354,17 +361,17 @@ def _no_pool(job: Job, pools: Sequence[Pool]) -> Reason | None:
     return Reason("no-pool", f"no pool has the labels {', '.join(sorted(job.labels))}; missing: {', '.join(missing)}")
 
 
-def _next_rung(supply: Supply, memory: Memory, now: float, avoid_preemptible: bool) -> Rung | Reason:
+def _next_rung(supply: Supply, memory: Memory, now: float, avoid_preemptible: bool) -> Offer | Reason:
     """Return the rung of the pool's next machine, or the reason why the pool starts none."""
     pool = supply.pool
     chosen = capacity.choose(pool, memory, now, avoid_preemptible)
-    ends_by_itself = isinstance(chosen, Rung) or chosen.code not in capacity.FOR_PEOPLE
+    ends_by_itself = isinstance(chosen, Offer) or chosen.code not in capacity.FOR_PEOPLE
     if ends_by_itself and supply.count >= pool.max:
         return Reason("at-max", f"{supply.count} of {pool.max} machines are in use")
     return chosen
 
 
-def _apply_machines_per_job(chosen: Rung | Reason, job: Job, memory: Memory, now: float) -> Rung | Reason:
+def _apply_machines_per_job(chosen: Offer | Reason, job: Job, memory: Memory, now: float) -> Offer | Reason:
     """Return `chosen`, or a reason if the job gets no further machine."""
     if isinstance(chosen, Reason) and chosen.code in capacity.FOR_PEOPLE:
         return chosen
@@ -391,7 +398,7 @@ def _merged_reason(reasons: Sequence[tuple[Pool, Reason]]) -> Reason:
     return Reason(ordered[0][1].code, details, min(times, default=None))
 
 
-def _insert(pool: Pool, job: Job, rung: Rung, memory: Memory, now: float) -> Insert:
+def _insert(pool: Pool, job: Job, rung: Offer, memory: Memory, now: float) -> Insert:
     entry = memory.jobs[slug(job.key)]
     entry.inserts += 1
     while (name := machine_name(pool.name, job.key, entry.inserts)) in memory.machines:

@@ -8,10 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
-from gpu_catalog.locations import region_of
-
 from ..memory import MachineMemory, Memory, StoppedPool
-from ..model import Action, Delete, InsertError, Job, Machine, Observation, Pool, RemoveRunner, Rung, Runner
+from ..model import Action, Delete, InsertError, Job, Machine, Observation, Offer, Pool, RemoveRunner, Runner
 from . import capacity, standby
 from .names import slug
 
@@ -39,14 +37,14 @@ def update(pools: Mapping[str, Pool], observation: Observation, memory: Memory) 
             entry = memory.machines[machine.name] = MachineMemory(machine.pool, now)
         entry.id = machine.id or entry.id
         entry.unregistered = machine.unregistered
-        entry.place = capacity.spot_place(region_of(machine.zone), machine.machine_type)
+        entry.place = capacity.spot_place(machine.region, machine.machine_type)
         if pool := pools.get(machine.pool):
             entry.runner_group, entry.boot_sec, entry.idle_sec = pool.runner_group, pool.boot_sec, pool.idle_sec
         if machine.waits_for_capacity:
             entry.first_seen, entry.waits_for, entry.zone = now, machine.job, machine.zone
         elif entry.waits_for:
             entry.waits_for = ""
-            capacity.forget_stockouts(Rung(machine.zone, machine.machine_type, machine.market), memory)
+            capacity.forget_stockouts(Offer(machine.zone, machine.machine_type, machine.market), memory)
         if machine.status == "RUNNING" and entry.running_since is None:
             entry.running_since = now
     for name, entry in memory.machines.items():

@@ -15,7 +15,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from ..memory import MachineMemory, Memory, Pending, StandbyMemory
-from ..model import Insert, Job, Machine, Observation, Pool, Rung, Start, Stop
+from ..model import Insert, Job, Machine, Observation, Offer, Pool, Start, Stop
 from . import capacity
 from .names import request_id, slug, standby_name, start_id
 
@@ -39,13 +39,13 @@ def is_on_standby(machine: Machine, memory: Memory) -> bool:
     return machine.off and entry is not None and entry.stopped_for_later and not machine.sealed and ended_well
 
 
-def ready(pools: Mapping[str, Pool], observation: Observation, memory: Memory) -> dict[str, tuple[Machine, Rung]]:
+def ready(pools: Mapping[str, Pool], observation: Observation, memory: Memory) -> dict[str, tuple[Machine, Offer]]:
     """Return the machines on standby that stay, by name and oldest first, each with the rung on which it will start.
 
     The caller deletes the others: more machines than the pool's standby, and machines of an old template. A machine at
     a place without capacity is also replaced, if there is another place. Machines that are being started always stay.
     """
-    found: dict[str, tuple[Machine, Rung]] = {}
+    found: dict[str, tuple[Machine, Offer]] = {}
     count: dict[str, int] = {}
     rungs = {pool.name: _standby_rungs(pool, memory) for pool in pools.values() if pool.standby}
     for machine in sorted(observation.machines or (), key=lambda each: memory.machines[each.name].first_seen):
@@ -67,7 +67,7 @@ def ready(pools: Mapping[str, Pool], observation: Observation, memory: Memory) -
     return found
 
 
-def start(pool: Pool, machine: Machine, rung: Rung, job: Job, memory: Memory, now: float) -> Start:
+def start(pool: Pool, machine: Machine, rung: Offer, job: Job, memory: Memory, now: float) -> Start:
     """Start a stopped machine for a job."""
     entry = memory.machines[machine.name]
     # The machine's deadlines count from this boot.
@@ -133,7 +133,7 @@ def refill(pool: Pool, existing: int, count: int, memory: Memory, now: float) ->
     rungs = _standby_rungs(pool, memory)
     while rungs and existing < pool.standby and count < pool.max and now >= _next_try(entry, pool):
         rung = capacity.choose(replace(pool, rungs=rungs), memory, now, avoid_preemptible=False)
-        if not isinstance(rung, Rung):
+        if not isinstance(rung, Offer):
             return
         entry.made = max(entry.made + 1, int(now))
         name = standby_name(pool.name, entry.made)
@@ -145,7 +145,7 @@ def refill(pool: Pool, existing: int, count: int, memory: Memory, now: float) ->
         yield insert
 
 
-def _fails_repeatedly(rung: Rung, memory: Memory) -> bool:
+def _fails_repeatedly(rung: Offer, memory: Memory) -> bool:
     """Return True if the place has recent preemptions or more than one consecutive stockout.
 
     A single stockout may only mean that another customer has just taken the last machine.
@@ -153,7 +153,7 @@ def _fails_repeatedly(rung: Rung, memory: Memory) -> bool:
     return capacity.stockouts(rung, memory) > 1 or not capacity.has_few_preemptions(rung, memory)
 
 
-def _standby_rungs(pool: Pool, memory: Memory) -> tuple[Rung, ...]:
+def _standby_rungs(pool: Pool, memory: Memory) -> tuple[Offer, ...]:
     """Return the rungs for standby: those of the first rung's market, without recent stockouts or preemptions."""
     return tuple(
         rung

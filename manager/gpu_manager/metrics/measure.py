@@ -11,8 +11,6 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from gpu_catalog.locations import region_of
-
 from ..decision import jobs, standby
 from ..loop import PassResult
 from ..memory import Memory
@@ -158,9 +156,8 @@ def _machine_state(machine: Machine, registered: bool, job: Job | None, memory: 
 
 def _usd_per_hour(pool: Pool, machine: Machine) -> float:
     """Return the price of a rung that matches the machine. Prices differ by region but not by zone."""
-    region = region_of(machine.zone)
     for rung in pool.rungs:
-        if (rung.region, rung.machine_type, rung.market) == (region, machine.machine_type, machine.market):
+        if (rung.region, rung.machine_type, rung.market) == (machine.region, machine.machine_type, machine.market):
             return rung.usd_per_hour or 0.0
     return 0.0
 
@@ -168,8 +165,9 @@ def _usd_per_hour(pool: Pool, machine: Machine) -> float:
 class LogLines:
     """The lines of the log: each sample in its pass, and the state of every pool once a minute."""
 
-    def __init__(self, meter: Meter, now: Callable[[], float] = uptime) -> None:
+    def __init__(self, meter: Meter, now: Callable[[], float] = uptime, share: int = 1) -> None:
         self._meter = meter
+        self._share = share
         self._now = now
         self._begun = now()
         self._complete_at: float | None = None
@@ -193,9 +191,9 @@ class LogLines:
         since = self._begun if self._complete_at is None else self._complete_at
         requests_left = self._meter.github_requests_left
         budget = {} if requests_left is None else {"githubRequestsLeft": requests_left}
-        # The metric of whole passes has the label `share`. Version 0.1.0 numbered its processes with it.
+        # The metric of whole passes has the label `share`: the number of the supplier's loop.
         whole: dict[str, Any] = {"whole": result.complete, "sinceWholeSec": round(now - since, 1)}
-        yield "pass", "", {"share": 1, **whole, **budget}
+        yield "pass", "", {"share": self._share, **whole, **budget}
         for state in self._meter.states if result.complete else ():
             fields = {
                 "pool": state.pool,

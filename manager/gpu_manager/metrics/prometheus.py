@@ -30,7 +30,9 @@ class Prometheus:
 
     def __init__(self) -> None:
         self.registry = CollectorRegistry()
-        self._complete_at = uptime()
+        self._begun = uptime()
+        self._complete_at: dict[int, float] = {}
+        """The last pass of each loop that knew everything."""
 
         def gauge(name: str, about: str, *labels: str) -> Gauge:
             return Gauge(f"gpu_ci_{name}", about, labels, registry=self.registry)
@@ -50,7 +52,7 @@ class Prometheus:
         self._since = gauge(
             "since_whole_pass_seconds", "Time since the last pass that knew jobs, runners and machines."
         )
-        self._since.set_function(lambda: uptime() - self._complete_at)
+        self._since.set_function(lambda: uptime() - min(self._complete_at.values(), default=self._begun))
         self._wait = histogram("job_wait_seconds", "Time from the creation of a job to its start.")
         self._boot = histogram("machine_boot_seconds", "Time from the first listing of a machine to its runner.")
         self._inserts = counter("inserts", "Requested machines.", "pool")
@@ -82,7 +84,7 @@ class Prometheus:
             self._left.set(meter.github_requests_left)
         if not result.complete:
             return
-        self._complete_at = uptime()
+        self._complete_at[id(meter)] = uptime()
         for state in meter.states:
             self._queued.labels(state.pool).set(state.queued)
             self._age.labels(state.pool).set(state.queue_age_sec)

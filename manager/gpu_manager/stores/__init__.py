@@ -1,1 +1,1 @@
-"""Stores of the manager's memory and of its published view, in a file or in Cloud Storage."""
+"""The stores of the manager's memory: one file, or one object that several computers share."""

@@ -32,7 +32,7 @@ LEASE_SEC = 60.0
 RENEW_SEC = 10.0
 CALL_SEC = 45.0
 """The longest time from the start of an action until its last request is sent. A request times out after 20 s
-(compute/adapter.py), is repeated once after at most 2 s, and may take 20 s to connect.
+(suppliers/compute_engine/api.py), is repeated once after at most 2 s, and may take 20 s to connect.
 """
 _POLL_SEC = 5.0
 # cloud.google.com/storage/quotas, "Maximum rate of writes to the same object name": one a second.
@@ -141,21 +141,21 @@ class BucketStore:
 
     # -- the memory and the view --------------------------------------------------------------------------------------
 
-    def load(self) -> Memory:
+    def load(self, key: str = "memory") -> Memory:
         """Return the memory of this process or of the previous one, or an empty one if it cannot be read."""
-        content = self._values["memory"]
+        content = self._values.get(key)
         try:
             return from_json(json.dumps(content).encode()) if content else Memory()
         except ValueError:
             return Memory()
 
-    def save(self, memory: Memory) -> None:
+    def save(self, memory: Memory, key: str = "memory") -> None:
         """Save the memory.
 
         Raises:
             Unavailable, Refused, InUse: The memory was not saved, so no action that depends on it may be carried out.
         """
-        self._values["memory"] = json.loads(to_json(memory))
+        self._values[key] = json.loads(to_json(memory))
         if self._values != self._written_values or not self.may_act():
             self._write(dict(self._values))
 
@@ -217,7 +217,8 @@ def parsed(found: StoredContent) -> tuple[tuple[str, float], dict[str, Any]]:
     try:
         value = json.loads(found.content)
         lease = (str(value["lease"]["holder"]), float(value["lease"]["seconds"]))
-        return lease, {"memory": value["memory"], "view": value["view"]}
+        memories = {key: each for key, each in value.items() if key.startswith("memory")}
+        return lease, {**memories, "memory": value["memory"], "view": value["view"]}
     except (ValueError, KeyError, TypeError, AttributeError):
         return ("", LEASE_SEC), {"memory": None, "view": None}
 

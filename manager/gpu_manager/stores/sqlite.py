@@ -46,16 +46,16 @@ class SqliteStore:
         """Return True, because the lock lasts as long as the process."""
         return True
 
-    def load(self) -> Memory:
+    def load(self, key: str = "memory") -> Memory:
         """Return the memory, or an empty one if it is missing or of an unreadable older version."""
-        content = self._read("memory")
+        content = self._read(key)
         try:
             return from_json(content) if content else Memory()
         except ValueError:
             return Memory()
 
-    def save(self, memory: Memory) -> None:
-        self._write("memory", to_json(memory))
+    def save(self, memory: Memory, key: str = "memory") -> None:
+        self._write(key, to_json(memory))
 
     def publish(self, view: dict[str, Any]) -> None:
         """Save the view of the last pass for `gpu-ci manager status` and `gpu-ci explain`."""

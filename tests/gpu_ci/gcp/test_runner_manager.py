@@ -16,8 +16,8 @@ from gpu_ci.gcp.gate import google_service
 from gpu_ci.gcp.gate.compute_api import GoogleCompute
 from gpu_ci.gcp.runner_manager import RunnerManager, RunnerManagerArgs
 from gpu_common import google_permissions
-from gpu_manager.compute.adapter import Api
 from gpu_manager.stores.bucket import GoogleObject
+from gpu_manager.suppliers.compute_engine.api import Api
 from pulumi_sandbox.providers.gcp.discovery import document
 
 from tests.gpu_ci.harness import Deployment, deploy

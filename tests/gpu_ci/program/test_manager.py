@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from gpu_manager.config import read
-from gpu_manager.model import Rung
+from gpu_manager.model import Offer
 
 from tests.gpu_ci.program.stack import L4, SUBNETWORK, config, site
 from tests.gpu_ci.program.test_github_apps import GROUP, RUNNERS
@@ -36,7 +36,7 @@ def test_the_output_is_a_configuration_that_the_manager_takes(tmp_path: Path) ->
         ("us-central1-a", "g2-standard-8", "spot", "nvidia-l4"),
         ("us-central1-b", "g2-standard-8", "spot", "nvidia-l4"),
     ]
-    assert all(isinstance(rung, Rung) and (rung.usd_per_hour or 0) > 0 for rung in pool.rungs)
+    assert all(isinstance(rung, Offer) and (rung.usd_per_hour or 0) > 0 for rung in pool.rungs)
     assert pool.registered_by == "manager"
     # The check, fetching the runner, and the wait for its registration.
     assert pool.boot_sec == 1200 + 300 + 300

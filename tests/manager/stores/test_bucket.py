@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from threading import Event
 
 import pytest
+from gpu_manager.cli.options import MemoryOf
 from gpu_manager.memory import Cooldown, Memory
 from gpu_manager.ports import InUse, Refused, Unavailable
 from gpu_manager.stores import bucket
@@ -77,6 +78,19 @@ def test_the_next_manager_finds_what_was_saved_and_published(cloud: Cloud) -> No
     assert second.take() == "b"
     assert second.load() == MEMORY
     assert second.published() == {"at": 5}
+
+
+def test_the_next_manager_finds_the_memory_of_each_supplier(cloud: Cloud) -> None:
+    first = cloud.store("a")
+    first.take()
+    first.save(MEMORY)
+    MemoryOf(first, "toy").save(OTHER)
+    first.close()
+    cloud.sleep(1)
+    second = cloud.store("b")
+    second.take()
+    assert (second.load(), MemoryOf(second, "toy").load()) == (MEMORY, OTHER)
+    second.close()
 
 
 def test_a_lease_is_taken_over_only_after_its_time_by_googles_clock(cloud: Cloud) -> None:

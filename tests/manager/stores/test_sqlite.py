@@ -8,6 +8,7 @@ from pathlib import Path
 from threading import Event
 
 import pytest
+from gpu_manager.cli.options import MemoryOf
 from gpu_manager.memory import Cooldown, Memory
 from gpu_manager.ports import InUse, Unavailable
 from gpu_manager.stores.sqlite import SqliteStore
@@ -54,4 +55,18 @@ def test_a_full_disk_is_an_error_that_names_the_file(tmp_path: Path) -> None:
     with pytest.raises(Unavailable, match="database or disk is full"):
         store.publish({"events": ["x" * 1_000_000]})
     assert store.load() == Memory()
+    store.close()
+
+
+def test_each_supplier_has_its_own_memory_and_that_of_compute_engine_is_where_it_was(tmp_path: Path) -> None:
+    store = SqliteStore(tmp_path / "manager.sqlite")
+    store.save(of_compute_engine := Memory(preferred={"us-central1-b": 7.0}))
+    toy = MemoryOf(store, "toy")
+    assert (toy.load(), MemoryOf(store, "compute-engine").load()) == (Memory(), of_compute_engine)
+    toy.save(of_toy := Memory(begun=True))
+    assert (toy.load(), MemoryOf(store, "compute-engine").load(), store.load()) == (
+        of_toy,
+        of_compute_engine,
+        of_compute_engine,
+    )
     store.close()

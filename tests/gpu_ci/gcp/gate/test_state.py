@@ -8,7 +8,7 @@ import pytest
 from google.protobuf import json_format
 from gpu_ci.gcp.gate import stopped
 from gpu_ci.gcp.gate.compute_api import ApiError
-from gpu_manager.compute import adapter
+from gpu_manager.suppliers.compute_engine import supplier
 from pulumi.runtime.proto import engine_pb2, provider_pb2
 
 from tests.gpu_ci.engine_stub import Plugin, secret
@@ -200,4 +200,4 @@ def test_stopped_machines_that_cannot_be_deleted_are_a_warning_with_googles_reas
 
 
 def test_the_labels_of_the_managers_machines_are_those_that_the_manager_writes() -> None:
-    assert (stopped.MANAGER_LABEL, stopped.TEMPLATE_LABEL) == (adapter.MANAGER, adapter.TEMPLATE)
+    assert (stopped.MANAGER_LABEL, stopped.TEMPLATE_LABEL) == (supplier.MANAGER, supplier.TEMPLATE)

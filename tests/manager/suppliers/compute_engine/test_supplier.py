@@ -1,4 +1,4 @@
-"""The manager's adapter of Compute Engine: the machines that it creates, lists and deletes, and Google's errors."""
+"""Compute Engine as a supplier: the machines that it creates, lists and deletes, and Google's errors."""
 
 from __future__ import annotations
 
@@ -8,13 +8,21 @@ from typing import Any
 
 import pytest
 from gpu_ci.gcp.gate.compute_api import ApiError, Operation, QuotaInfo
-from gpu_manager.compute.adapter import ComputeAdapter
 from gpu_manager.decision.names import request_id, slug
 from gpu_manager.model import End, InsertError, Machine, OperationState
-from gpu_manager.ports import Compute, InsertRefused, Refused, Requested, Unavailable
+from gpu_manager.ports import InsertRefused, Refused, Started, Supplier, Unavailable
+from gpu_manager.suppliers.compute_engine.supplier import ComputeEngine
 
-from tests.manager.compute.conftest import JOB, NOW, POOL, RUNG, Google, wanted
-from tests.manager.compute.fake_compute import NAME, OTHER_ACCOUNT, PROJECT, PROPERTIES, SPOT, TEMPLATE, ZONE
+from tests.manager.suppliers.compute_engine.conftest import JOB, NOW, POOL, RUNG, Google, wanted
+from tests.manager.suppliers.compute_engine.fake_compute import (
+    NAME,
+    OTHER_ACCOUNT,
+    PROJECT,
+    PROPERTIES,
+    SPOT,
+    TEMPLATE,
+    ZONE,
+)
 
 RATE_LIMIT = ApiError("rateLimitExceeded", "Quota exceeded for guest attribute queries.", 429)
 STOCKOUT = ApiError("ZONE_RESOURCE_POOL_EXHAUSTED_WITH_DETAILS", "none left", 503, ("us-central1-b",))
@@ -22,10 +30,12 @@ QUOTA = ApiError(
     "QUOTA_EXCEEDED", "Quota exceeded.", 403, quota=QuotaInfo("PREEMPTIBLE-NVIDIA-L4-GPUS-per-project-region")
 )
 
+MACHINE = Machine("l4-0a1b2c3d", "l4", ZONE, "RUNNING", "spot", "g2-standard-8", TEMPLATE, account=PROJECT)
+
 
 def test_a_machine_is_the_template_with_a_name_and_labels_of_its_job(google: Google) -> None:
-    port: Compute = google.manager
-    assert port.insert(POOL, wanted()) == Requested("operation-l4-0a1b2c3d", "1000000000000000000")
+    port: Supplier = google.manager
+    assert port.start(POOL, wanted()) == Started("operation-l4-0a1b2c3d", "1000000000000000000")
     assert google.api.asked[-1] == (
         "insert", PROJECT, ZONE, "l4-0a1b2c3d", TEMPLATE, request_id("l4-0a1b2c3d", ZONE)
     )  # fmt: skip
@@ -47,7 +57,7 @@ def test_a_machine_is_the_template_with_a_name_and_labels_of_its_job(google: Goo
 @pytest.mark.parametrize("workflow", ["", "ünï-cödé ♥ " * 20])
 def test_labels_have_values_that_google_accepts(google: Google, workflow: str) -> None:
     insert = replace(wanted(), job=replace(JOB, workflow=workflow))
-    google.manager.insert(POOL, insert)
+    google.manager.start(POOL, insert)
     own = google.api.machines[ZONE, "l4-0a1b2c3d"]["labels"]
     assert ("gpu-ci-workflow" in own) is bool(workflow)
     assert all(set(value) <= set("abcdefghijklmnopqrstuvwxyz0123456789-") for value in own.values())
@@ -75,14 +85,14 @@ def test_google_looks_half_an_hour_for_a_flex_start_machine(google: Google) -> N
 def test_a_rung_with_its_own_template_creates_machines_from_it(google: Google) -> None:
     east = TEMPLATE.replace("us-central1", "us-east1").replace(NAME, "l4-us-east1-template-5d6e7f8")
     ladder = replace(POOL, rungs=(*POOL.rungs, replace(RUNG, zone="us-east1-b", template=east)))
-    google.manager.insert(ladder, wanted(zone="us-east1-b", template=east))
+    google.manager.start(ladder, wanted(zone="us-east1-b", template=east))
     assert google.api.asked == [
         ("template", PROJECT, "us-east1", "l4-us-east1-template-5d6e7f8"),
         ("insert", PROJECT, "us-east1-b", "l4-0a1b2c3d", east, request_id("l4-0a1b2c3d", "us-east1-b")),
     ]
-    [machine] = google.manager.machines([ladder])
+    [machine] = google.machines([ladder])
     assert (machine.zone, machine.template) == ("us-east1-b", east)
-    assert google.manager.machines([POOL])[0].template == ""
+    assert google.machines([POOL])[0].template == ""
 
 
 @pytest.mark.parametrize(
@@ -102,17 +112,17 @@ def test_a_rung_that_the_template_cannot_create_is_refused_without_a_request(
 ) -> None:
     google.api.properties = {**PROPERTIES, "machineType": given}
     with pytest.raises(InsertRefused) as caught:
-        google.manager.insert(POOL, wanted(**rung))
+        google.manager.start(POOL, wanted(**rung))
     assert caught.value.error == InsertError("refused", f"l4-0a1b2c3d in us-central1-a: {problem}")
     assert google.api.machines == {}
 
 
 @pytest.mark.parametrize("label", ["gpu-ci-manager", "gpu-ci-job", "gpu-ci-pool"])
 def test_a_machine_of_another_manager_with_the_same_name_is_an_error(google: Google, label: str) -> None:
-    google.manager.insert(POOL, wanted())
+    google.manager.start(POOL, wanted())
     google.api.machines[ZONE, "l4-0a1b2c3d"]["labels"][label] = "other"
     with pytest.raises(InsertRefused, match="The resource already exists") as caught:
-        google.manager.insert(POOL, wanted())
+        google.manager.start(POOL, wanted())
     assert caught.value.error.kind == "refused"
 
 
@@ -134,11 +144,11 @@ def test_a_refused_insert_has_a_kind_and_a_lost_one_is_unknown(
     google.api.errors["insert"] = error
     if expected:
         with pytest.raises(InsertRefused) as caught:
-            google.manager.insert(POOL, wanted())
+            google.manager.start(POOL, wanted())
         assert caught.value.error == expected
     else:
         with pytest.raises(Unavailable, match=f"^insert of l4-0a1b2c3d in us-central1-a: {error.message}"):
-            google.manager.insert(POOL, wanted())
+            google.manager.start(POOL, wanted())
 
 
 @pytest.mark.parametrize(
@@ -158,7 +168,7 @@ def test_the_state_of_an_operation_is_read(
 ) -> None:
     if ended:
         google.api.ended["o"] = Operation("o", *ended, target_id="7")
-    assert google.manager.operation(POOL, ZONE, "o") == expected
+    assert google.manager.operation(POOL, RUNG, "o") == expected
 
 
 def test_only_machines_of_this_manager_are_listed(google: Google) -> None:
@@ -169,7 +179,7 @@ def test_only_machines_of_this_manager_are_listed(google: Google) -> None:
     google.api.add("l4-prod", labels={"gpu-ci-pool": "l4", "gpu-ci-manager": "prod"})
     google.api.add("somebody", labels={})
     del google.api.add("unlabelled")["labels"]
-    assert google.manager.machines([POOL, replace(POOL, name="l4-large")]) == (
+    assert google.machines([POOL, replace(POOL, name="l4-large")]) == (
         Machine(
             "l4-0a1b2c3d",
             "l4",
@@ -178,7 +188,7 @@ def test_only_machines_of_this_manager_are_listed(google: Google) -> None:
             "spot",
             "g2-standard-8",
             TEMPLATE,
-            project=POOL.project,
+            account=POOL.account,
             job="0a1b2c3d4e5f",
             id="1000000000000000000",
         ),
@@ -190,7 +200,7 @@ def test_only_machines_of_this_manager_are_listed(google: Google) -> None:
             "standard",
             "g2-standard-8",
             "",
-            project=POOL.project,
+            account=POOL.account,
             id="1000000000000000001",
         ),
     )
@@ -206,7 +216,7 @@ def test_the_end_of_a_machine_that_is_off_is_read_once(google: Google) -> None:
         '"step":"register","seconds":41.5}'
     )
     for _ in range(2):
-        found = {machine.name: machine.end for machine in google.manager.machines([POOL])}
+        found = {machine.name: machine.end for machine in google.machines([POOL])}
         assert found == {
             "l4-0a1b2c3d": End("no-tool", "no  [31mopenssl", True),
             "l4-00000002": None,
@@ -220,7 +230,7 @@ def test_the_end_of_a_machine_that_is_off_is_read_once(google: Google) -> None:
 def test_an_end_in_an_unknown_form_is_ignored(google: Google, text: str) -> None:
     google.api.add("l4-0a1b2c3d", "TERMINATED")
     google.api.attributes["l4-0a1b2c3d"] = text
-    [machine] = google.manager.machines([POOL])
+    [machine] = google.machines([POOL])
     assert (machine.end, machine.off) == (None, True)
 
 
@@ -229,7 +239,7 @@ def test_an_end_that_cannot_be_read_delays_a_deletion_for_five_minutes(google: G
     statuses = []
     for google.now[0] in (0.0, 299.0, 300.0, 310.0):
         google.api.errors["guest attribute"] = RATE_LIMIT
-        statuses.append(google.manager.machines([POOL])[0].status)
+        statuses.append(google.machines([POOL])[0].status)
     assert statuses == ["STOPPING", "STOPPING", "TERMINATED", "TERMINATED"]
 
 
@@ -259,7 +269,7 @@ def test_starting_machines_are_found_by_their_inserts(google: Google) -> None:
     google.api.starts("l4-00000005", status="PENDING", zone="us-central1-b", number="5")
     google.api.starts("l4-00000006", user=OTHER_ACCOUNT)
     found = google.manager.starting([POOL])
-    assert [(each.name, each.pool, each.zone, each.status, each.project, each.id) for each in found] == [
+    assert [(each.name, each.pool, each.zone, each.status, each.account, each.id) for each in found] == [
         ("l4-0a1b2c3d", "l4", ZONE, "PROVISIONING", PROJECT, "1"),
         ("l4-00000005", "l4", "us-central1-b", "PROVISIONING", PROJECT, "5"),
     ]
@@ -273,33 +283,33 @@ def test_a_machine_is_the_managers_if_google_says_that_its_account_inserted_it(
     row = google.api.add("l4-0a1b2c3d")
     google.api.starts("l4-0a1b2c3d", "DONE", user=user or google.api.account, number=number or row["id"])
     google.api.starts("l4-0a1b2c3d", "DONE", number="8")
-    [machine] = google.manager.machines([POOL])
-    assert [google.manager.inserted(machine) for _ in range(2)] == [expected] * 2
+    [machine] = google.machines([POOL])
+    assert [google.manager.owns(machine) for _ in range(2)] == [expected] * 2
 
 
 def test_a_manager_with_the_login_of_a_user_learns_its_account_from_its_own_operations(google: Google) -> None:
     google.api.account, google.api.user = "", "ada@example.com"
     row = google.api.add("l4-0a1b2c3d")
     google.api.starts("l4-0a1b2c3d", "DONE", user="ada@example.com", number=row["id"])
-    [machine] = google.manager.machines([POOL])
-    assert not google.manager.inserted(machine)
-    google.manager.insert(POOL, wanted("l4-00000002"))
-    assert google.manager.inserted(machine)
+    [machine] = google.machines([POOL])
+    assert not google.manager.owns(machine)
+    google.manager.start(POOL, wanted("l4-00000002"))
+    assert google.manager.owns(machine)
 
 
 def test_a_machine_that_another_account_gave_the_name_of_an_insert_is_an_error(google: Google) -> None:
-    google.manager.insert(POOL, wanted())
-    assert google.manager.insert(POOL, wanted()) == Requested("", "1000000000000000000")
+    google.manager.start(POOL, wanted())
+    assert google.manager.start(POOL, wanted()) == Started("", "1000000000000000000")
     google.api.machines[ZONE, "l4-0a1b2c3d"]["id"] = "9"
     with pytest.raises(InsertRefused, match="The resource already exists"):
-        google.manager.insert(POOL, wanted())
+        google.manager.start(POOL, wanted())
 
 
 def test_a_machine_of_this_manager_is_deleted_and_one_that_is_gone_is_no_error(google: Google) -> None:
     google.api.add("l4-0a1b2c3d")
-    google.manager.delete(POOL.project, ZONE, "l4-0a1b2c3d")
+    google.manager.delete(MACHINE)
     assert google.api.machines == {}
-    google.manager.delete(POOL.project, ZONE, "l4-0a1b2c3d")
+    google.manager.delete(MACHINE)
     assert [each[0] for each in google.api.asked] == ["instance", "delete", "instance"]
 
 
@@ -307,14 +317,14 @@ def test_a_machine_of_this_manager_is_deleted_and_one_that_is_gone_is_no_error(g
 def test_a_machine_of_another_manager_is_never_deleted(google: Google, labels: dict[str, str]) -> None:
     google.api.add("l4-0a1b2c3d", labels=labels)
     with pytest.raises(Refused, match="its label gpu-ci-manager is not staging"):
-        google.manager.delete(POOL.project, ZONE, "l4-0a1b2c3d")
+        google.manager.delete(MACHINE)
     assert [each[0] for each in google.api.asked] == ["instance"]
 
 
 def test_missing_credentials_are_reported_as_unavailable(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("GOOGLE_CREDENTIALS", "/nowhere/planted-SECRET")
     with pytest.raises(Unavailable, match="GOOGLE_CREDENTIALS: does not contain credentials") as caught:
-        ComputeAdapter("staging").machines([POOL])
+        ComputeEngine("staging").list([POOL])
     assert "SECRET" not in str(caught.value)
 
 
@@ -335,13 +345,13 @@ class BrokenGoogle:
     "error", [KeyError("status"), ValueError("no JSON"), AttributeError("no dict"), IncompleteRead(b"")]
 )
 def test_an_answer_that_cannot_be_used_is_unavailable(error: Exception) -> None:
-    manager = ComputeAdapter("staging", BrokenGoogle(error))
+    manager = ComputeEngine("staging", BrokenGoogle(error))
     for ask in (
-        lambda: manager.machines([POOL]),
-        lambda: manager.operation(POOL, ZONE, "operation-1"),
+        lambda: manager.list([POOL]),
+        lambda: manager.operation(POOL, RUNG, "operation-1"),
         lambda: manager.preempted([POOL]),
-        lambda: manager.insert(POOL, wanted()),
-        lambda: manager.delete(PROJECT, ZONE, "l4-0a1b2c3d"),
+        lambda: manager.start(POOL, wanted()),
+        lambda: manager.delete(MACHINE),
     ):
         with pytest.raises(Unavailable, match="Google's answer cannot be used"):
             ask()
@@ -349,7 +359,7 @@ def test_an_answer_that_cannot_be_used_is_unavailable(error: Exception) -> None:
 
 def ready(google: Google, **changes: Any) -> Machine:
     google.api.add("l4-s1", "RUNNING", metadata={"fingerprint": "f", "items": []}, **changes)
-    [found] = google.manager.machines([POOL])
+    [found] = google.machines([POOL])
     return found
 
 
@@ -357,7 +367,7 @@ def test_a_stop_reads_the_machine_first_and_a_start_has_a_request_id(google: Goo
     machine = ready(google)
     google.manager.stop(machine)
     assert google.api.asked[-2:] == [("instance", PROJECT, ZONE, "l4-s1"), ("stop", PROJECT, ZONE, "l4-s1")]
-    assert google.manager.start(machine, "request-1") == "operation-start"
+    assert google.manager.start_again(machine, "request-1") == "operation-start"
     assert google.api.asked[-1] == ("start", PROJECT, ZONE, "l4-s1", "request-1")
 
 
@@ -381,15 +391,15 @@ def test_a_start_without_an_answer_or_a_machine_refuses_nothing(google: Google, 
     machine = ready(google)
     google.api.errors["start"] = error
     with pytest.raises(Unavailable):
-        google.manager.start(machine, "request-1")
+        google.manager.start_again(machine, "request-1")
 
 
 def test_the_end_of_a_machine_is_read_again_after_each_boot(google: Google) -> None:
     google.api.add("l4-s1", "TERMINATED")
     google.api.attributes["l4-s1"] = '{"reason": "stopped"}'
-    assert [each.end for each in google.manager.machines([POOL])] == [End("stopped")]
+    assert [each.end for each in google.machines([POOL])] == [End("stopped")]
     google.api.machines[ZONE, "l4-s1"]["status"] = "RUNNING"
-    google.manager.machines([POOL])
+    google.machines([POOL])
     google.api.machines[ZONE, "l4-s1"]["status"] = "TERMINATED"
     google.api.attributes["l4-s1"] = '{"reason": "gpu-unhealthy"}'
-    assert [each.end for each in google.manager.machines([POOL])] == [End("gpu-unhealthy")]
+    assert [each.end for each in google.machines([POOL])] == [End("gpu-unhealthy")]

@@ -11,9 +11,9 @@ from gpu_ci.gcp.gate.compute_api import ApiError
 from gpu_manager.model import Machine
 from gpu_manager.ports import Refused, Unavailable
 
-from tests.manager.compute.conftest import POOL, Google
-from tests.manager.compute.fake_compute import NAME, ZONE
 from tests.manager.machine_key import PUBLISHED
+from tests.manager.suppliers.compute_engine.conftest import POOL, Google
+from tests.manager.suppliers.compute_engine.fake_compute import NAME, ZONE
 
 LABELS = {
     "gpu-ci-manager": "staging",
@@ -36,7 +36,7 @@ def publish(google: Google, name: str = "l4-a", **changes: Any) -> None:
 
 
 def only(google: Google) -> Machine:
-    [machine] = google.manager.machines([POOL])
+    [machine] = google.machines([POOL])
     return machine
 
 
@@ -50,7 +50,7 @@ def test_a_key_is_read_four_times_in_any_minute_and_no_sooner_than_after_ten_sec
     read_at = []
     for second in range(130):
         before = key_reads(google)
-        google.manager.machines([POOL])
+        google.machines([POOL])
         read_at += [second] * (key_reads(google) - before)
         google.now[0] += 1
     assert read_at == [0, 10, 20, 30, 60, 70, 80, 90, 120]
@@ -63,7 +63,7 @@ def test_twenty_keys_are_read_in_a_pass_and_the_oldest_reading_comes_first(googl
     counts = []
     for _ in range(3):
         before = key_reads(google)
-        google.manager.machines([POOL])
+        google.machines([POOL])
         counts.append(key_reads(google) - before)
         google.now[0] += 1
     assert counts == [20, 20, 5]
@@ -74,7 +74,7 @@ def test_no_key_is_read_of_a_machine_with_a_registration_or_its_own_app(google: 
     items = [{"key": "gpu-agent-registration", "value": "sealed"}]
     waiting(google, metadata={"fingerprint": "f1", "items": items})
     google.api.add("l4-b")
-    first, second = google.manager.machines([POOL])
+    first, second = google.machines([POOL])
     assert (first.sealed, first.unregistered) == (True, False)
     assert (second.registered_by, second.unregistered) == ("machine", False)
     assert key_reads(google) == 0
@@ -103,9 +103,9 @@ def test_the_registration_is_added_to_all_other_metadata(google: Google) -> None
     """Google replaces the whole metadata."""
     row = waiting(google)
     machine = only(google)
-    seen = google.manager.metadata(machine)
-    assert dict(seen.items) == {"startup-script": "#!/bin/bash"}
-    assert google.manager.set_metadata(machine, seen, "gpu-agent-registration", "sealed")
+    seen = google.manager.channel.mailbox(machine)
+    assert seen.version[1] == {"startup-script": "#!/bin/bash"}
+    assert google.manager.channel.send(machine, seen, "sealed")
     assert row["metadata"]["items"] == [
         {"key": "startup-script", "value": "#!/bin/bash"},
         {"key": "gpu-agent-registration", "value": "sealed"},
@@ -116,9 +116,9 @@ def test_the_registration_is_added_to_all_other_metadata(google: Google) -> None
 def test_metadata_that_has_changed_meanwhile_is_left_as_it_is(google: Google) -> None:
     row = waiting(google)
     machine = only(google)
-    seen = google.manager.metadata(machine)
+    seen = google.manager.channel.mailbox(machine)
     row["metadata"] = {"fingerprint": "f2", "items": []}
-    assert google.manager.set_metadata(machine, seen, "gpu-agent-registration", "sealed") is False
+    assert google.manager.channel.send(machine, seen, "sealed") is False
     assert row["metadata"]["items"] == []
 
 
@@ -127,7 +127,7 @@ def test_another_machine_of_the_same_name_gets_nothing(google: Google) -> None:
     machine = only(google)
     waiting(google, id="2000000000000000000")
     with pytest.raises(Unavailable, match="another machine has this name now"):
-        google.manager.metadata(machine)
+        google.manager.channel.mailbox(machine)
 
 
 @pytest.mark.parametrize(
@@ -146,11 +146,11 @@ def test_an_error_about_a_missing_machine_is_temporary(
 ) -> None:
     waiting(google)
     machine = only(google)
-    seen = google.manager.metadata(machine)
+    seen = google.manager.channel.mailbox(machine)
     google.api.errors[call] = error
     asks: dict[str, Callable[[], object]] = {
-        "instance": lambda: google.manager.metadata(machine),
-        "set metadata": lambda: google.manager.set_metadata(machine, seen, "gpu-agent-registration", "sealed"),
+        "instance": lambda: google.manager.channel.mailbox(machine),
+        "set metadata": lambda: google.manager.channel.send(machine, seen, "sealed"),
     }
     with pytest.raises(expected):
         asks[call]()

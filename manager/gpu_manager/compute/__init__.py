@@ -1,1 +1,0 @@
-"""Compute Engine: the manager's machines and their operations."""

@@ -1,0 +1,1 @@
+"""A package outside of gpu-ci that adds a supplier of machines."""
