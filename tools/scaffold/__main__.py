@@ -1,4 +1,4 @@
-"""`python -m tools.scaffold WHAT NAME`: writes the folder of a new kind of pool, which passes the contract tests."""
+"""`python -m tools.scaffold WHAT NAME`: writes the folder of a new kind of pool, or of a new supplier of machines."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from tools.install import ROOT
 TEMPLATES = Path(__file__).parent / "templates"
 FOLDERS: Mapping[str, tuple[str, str]] = {
     "pool-kind": ("pool_kind", "components/gpu_ci/kinds"),
+    "supplier": ("supplier", "manager/gpu_manager/suppliers"),
 }
 """What can be written: the folder of its templates, and the folder of the repository that gets the new folder."""
 
