@@ -36,15 +36,13 @@ class LateInputs:
             ArgsError: The arguments do not work with the facts of their cluster.
         """
         if spec.cluster:
-            args, options = self.clusters[spec.cluster].args_of(spec)
-            return replace(spec, args=args), options
-        args = spec.args or spec.model(**spec.choices, **spec.wiring)
+            on_cluster, options = self.clusters[spec.cluster].args_of(spec)
+            return replace(spec, args=on_cluster), options
+        args: Any = spec.args or spec.model(**spec.choices, **spec.wiring)
         own = args.wiring_of({"subnetwork": self.subnetworks.get(spec.region), "ladder_subnetworks": self.subnetworks})
         given = dict(args)
-        changed = {
-            name: {**given[name], **new} if isinstance(new, Mapping) else new for name, new in own.items() if new
-        }
-        args = args.model_copy(update=changed)
+        late = {name: {**given[name], **new} if isinstance(new, Mapping) else new for name, new in own.items() if new}
+        args = args.model_copy(update=late)
         # With the created group as an Output, the check of a pool waits for the group.
         if self.runner_group is not None and isinstance(spec, PoolSpec):
             args = args.with_runner_group(self.runner_group)
