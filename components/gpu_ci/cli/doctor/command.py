@@ -125,7 +125,7 @@ def _every_step(deployment: Deployment, contexts: Sequence[str]) -> Iterator[Ste
         group = kind if sum(other == kind for other, _ in described) == 1 else f"{kind}-{name}"
         cluster = module.target(file, name, by_cluster.get(name, default), lambda: deployment.call)
         yield from _of_group(group, module.steps(file, cluster), cluster)
-    for kind in sorted({spec.kind for spec in file.checked[0]}):
+    for kind in sorted({spec.kind for spec in file.specs}):
         if pool_kinds()[kind].doctor:
             yield from _of_group(kind, importlib.import_module(pool_kinds()[kind].doctor_module).STEPS, deployment)
     yield from _of_group("github", [*github.steps(deployment)], deployment)
