@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
+from functools import cache
 from itertools import takewhile
 
 from .errors import closest, similar
@@ -13,6 +14,7 @@ _AWS_ZONE = re.compile(r"([a-z]+(?:-[a-z]+)+-\d+)(?:[a-z]|-[a-z]+-\d+[a-z])")
 _GOOGLE_ZONE = re.compile(r"(.+)-(?:ai\d+)?[a-z]")
 
 
+@cache
 def region_of(zone: str) -> str:
     """Return the region of a zone: us-central1 for us-central1-a, us-south1 for us-south1-ai1b.
 
