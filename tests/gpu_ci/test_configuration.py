@@ -9,4 +9,4 @@ def test_components_read_no_configuration_of_a_stack() -> None:
     package = ROOT / "components" / "gpu_ci"
     sources = sorted(package.rglob("*.py"))
     readers = [str(path.relative_to(package)) for path in sources if "pulumi.Config" in path.read_text()]
-    assert readers == ["program/settings.py"], "only the program of a stack file reads the configuration"
+    assert readers == ["program/stack_file.py"], "only the program of a stack file reads the configuration"

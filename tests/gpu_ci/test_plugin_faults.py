@@ -8,7 +8,7 @@ import grpc
 import pulumi
 import pytest
 from gpu_ci import plugin as plugin_module
-from gpu_ci.args import Args, Input, Integer
+from gpu_ci.args import Args, ComponentArgs, Input, Integer
 from gpu_ci.component import Component
 from gpu_ci.kinds.gce.component import RunnerPool
 from pulumi.runtime.proto import plugin_pb2, provider_pb2
@@ -21,7 +21,7 @@ POOL = RunnerPool.TYPE
 INPUTS = {**RunnerPool.EXAMPLE, **WIRING}
 
 
-class ProbeArgs(Args):
+class ProbeArgs(ComponentArgs):
     """Every shape of input the experimental host gets wrong."""
 
     count: Input[Integer] = Field(default=1, description="a number")
@@ -120,7 +120,7 @@ def test_wrong_arguments_are_reported_by_property_without_a_traceback() -> None:
                 "unknown key; expected: one of machineType, guestAccelerator, zones, market, reservation, "
                 "maxRunDurationSec, driver, image, torch, diskGib, diskType, localSsdCount, nicType, project, "
                 "subnetwork, network, labels, max, runnerLabels, waitObjectiveSec, github, standby, smoke, runner, "
-                "secrets, ladder, priceCeilingUsd, ladderSubnetworks; "
+                "secrets, ladder, priceCeilingUsd, ladderSubnetworks, transform; "
                 "hint: did you mean max"
             ),
         ),

@@ -74,7 +74,10 @@ def test_pools_that_move_into_the_project_leave_the_cost_unknown_and_not_at_noth
         project(tmp_path / "a"),
         project(tmp_path / "b", f"config: {{{POOLS.replace(': {l4', ': {value: {l4')}}}}}\n"),
     )
-    for folder, text in ((before, f"config:\n  gcp:project: p\n  {POOLS}\n"), (after, "config:\n  gcp:project: p\n")):
+    for folder, text in (
+        (before, f"config:\n  gcp:project: acme-ci\n  {POOLS}\n"),
+        (after, "config:\n  gcp:project: p\n"),
+    ):
         (folder / "Pulumi.dev.yaml").write_text(text)
     found, [finding] = cost(before / "Pulumi.dev.yaml", after / "Pulumi.dev.yaml")
     assert found is None

@@ -24,6 +24,7 @@ _COMMON = ("__init__.py", "secret_patterns.py", "visible.py")
 _MACHINE = (
     "__init__.py",
     "kinds/__init__.py",
+    "pool_kind.py",
     "naming.py",
     "gcp/__init__.py",
     "gcp/template_links.py",

@@ -132,7 +132,7 @@ def kinds() -> dict[str, type[Component]]:
 
 @cache
 def catalog() -> tuple[ComponentInfo, ...]:
-    """Return every resource class of this package and of packages that add kinds, sorted by its type token."""
+    """Return every resource class of this package and of packages that add some, sorted by its type token."""
     pools = [
         ComponentInfo(
             kind.resource_type,
@@ -144,7 +144,12 @@ def catalog() -> tuple[ComponentInfo, ...]:
         )
         for kind in pool_kinds().values()
     ]
-    return tuple(sorted([*pools, *components_below(_ROOT, _PACKAGE)], key=lambda component: component.token))
+    found = [*pools, *components_below(_ROOT, _PACKAGE)]
+    for entry in importlib.metadata.entry_points(group="gpu_ci.components"):
+        spec = importlib.util.find_spec(entry.value)
+        for folder in spec.submodule_search_locations or () if spec else ():
+            found += components_below(Path(folder), entry.value)
+    return tuple(sorted(found, key=lambda component: component.token))
 
 
 def _kind_of(entry: importlib.metadata.EntryPoint) -> PoolKind:

@@ -452,8 +452,8 @@ def _difference_of_max(before: Amount | None, after: Amount | None) -> str:
     """Return a change of the maximum number of machines, such as `4 → 12`, or "" if neither has one."""
     old, new = (None if each is None else each.max_machines for each in (before, after))
     if old == new:
-        return "" if new is None else str(new)
-    return " → ".join("none" if each is None else str(each) for each in (old, new))
+        return "" if new is None else f"{new:,}"
+    return " → ".join("none" if each is None else f"{each:,}" for each in (old, new))
 
 
 def _usd(amount: Amount | None, value: float | None) -> str:

@@ -145,7 +145,7 @@ def test_every_mistake_is_in_the_house_form_and_ends_with_1(ask: Ask, stack: Sta
         "  got: 'colour'\n"
         "  expected: one of machineType, guestAccelerator, zones, market, reservation, "
         "maxRunDurationSec, driver, image, torch, diskGib, diskType, localSsdCount, nicType, max, runnerLabels, "
-        "waitObjectiveSec, standby, smoke, runner, secrets, ladder, priceCeilingUsd\n"
+        "waitObjectiveSec, standby, smoke, runner, secrets, ladder, priceCeilingUsd, transform\n"
         "  hint: remove it\n"
         "2 problems in Pulumi.dev.yaml\n"
     )

@@ -46,7 +46,7 @@ Pulumi.staging.yaml: gpu-ci:pools.a100.markett: unknown key
   got: 'markett'
   expected: one of machineType, guestAccelerator, zones, market, reservation, maxRunDurationSec, \
 driver, image, torch, diskGib, diskType, localSsdCount, nicType, max, runnerLabels, waitObjectiveSec, standby, smoke, \
-runner, secrets, ladder, priceCeilingUsd
+runner, secrets, ladder, priceCeilingUsd, transform
   hint: did you mean market
 Pulumi.staging.yaml: gpu-ci:pools.h100.zones[1]: has no nvidia-h100-80gb
   got: 'us-central1-f'

@@ -86,7 +86,7 @@ BUILDS = "{kind: cloud-build, region: us-central1, machineType: e2-standard-2}"
 def write(folder: Path, name: str, **pools: str) -> Path:
     path = folder / name
     lines = [f"    {pool}: {text}" for pool, text in pools.items()]
-    path.write_text("\n".join(["config:", "  gcp:project: p", "  gpu-ci:pools:", *lines]) + "\n")
+    path.write_text("\n".join(["config:", "  gcp:project: acme-ci", "  gpu-ci:pools:", *lines]) + "\n")
     return path
 
 

@@ -5,7 +5,7 @@ from gpu_ci.cli.doctor.steps import Finding, Step
 
 
 def _regions(deployment: Deployment) -> Finding:
-    regions = sorted({spec.region for spec in deployment.file.checked[0] if spec.kind == "toy-machines"})
+    regions = sorted({spec.region for spec in deployment.file.specs if spec.kind == "toy-machines"})
     return Finding("pass", ", ".join(regions))
 
 

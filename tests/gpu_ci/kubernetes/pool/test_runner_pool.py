@@ -144,4 +144,4 @@ def test_a_node_has_as_many_runners_as_it_has_room_for(runner: dict[str, Any], d
 def test_a_stack_file_has_the_cluster_and_the_program_has_the_rest() -> None:
     found = PoolArgs.placeholder_wiring("here", {})
     assert (found["account"], found["namespace"], "cluster_name" in found) == ("here", "gpu-ci", False)
-    assert PoolArgs.choice_names() == ("max", "diskGib", "runner", "minIdle", "queue", "smoke", "prePull")
+    assert PoolArgs.choice_names() == ("max", "diskGib", "runner", "minIdle", "queue", "smoke", "prePull", "transform")
