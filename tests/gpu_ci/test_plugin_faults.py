@@ -10,9 +10,11 @@ import pytest
 from gpu_ci import plugin as plugin_module
 from gpu_ci.args import Args, ComponentArgs, Input, Integer
 from gpu_ci.component import Component
+from gpu_ci.kinds.gce.args import RunnerPoolArgs
 from gpu_ci.kinds.gce.component import RunnerPool
 from pulumi.runtime.proto import plugin_pb2, provider_pb2
 from pydantic import Field
+from pydantic.alias_generators import to_camel
 
 from tests.gpu_ci.engine_stub import Plugin, asked, details, output, refused, secret
 from tests.gpu_ci.support import WIRING
@@ -117,10 +119,7 @@ def test_wrong_arguments_are_reported_by_property_without_a_traceback() -> None:
         (
             "maxx",
             (
-                "unknown key; expected: one of machineType, guestAccelerator, zones, market, reservation, "
-                "maxRunDurationSec, driver, image, torch, diskGib, diskType, localSsdCount, nicType, project, "
-                "subnetwork, network, labels, max, runnerLabels, waitObjectiveSec, github, standby, smoke, runner, "
-                "secrets, ladder, priceCeilingUsd, ladderSubnetworks, transform; "
+                f"unknown key; expected: one of {', '.join(map(to_camel, RunnerPoolArgs.model_fields))}; "
                 "hint: did you mean max"
             ),
         ),

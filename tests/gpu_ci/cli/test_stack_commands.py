@@ -7,6 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from gpu_ci.kinds.gce.args import RunnerPoolArgs
 
 from tests.gpu_ci.cli.conftest import STACK, Ask
 
@@ -143,9 +144,7 @@ def test_every_mistake_is_in_the_house_form_and_ends_with_1(ask: Ask, stack: Sta
         "  hint: did you mean g2-standard-96\n"
         "Pulumi.dev.yaml:10: gpu-ci:pools.l4.colour: unknown key\n"
         "  got: 'colour'\n"
-        "  expected: one of machineType, guestAccelerator, zones, market, reservation, "
-        "maxRunDurationSec, driver, image, torch, diskGib, diskType, localSsdCount, nicType, max, runnerLabels, "
-        "waitObjectiveSec, standby, smoke, runner, secrets, ladder, priceCeilingUsd, transform\n"
+        f"  expected: one of {', '.join(RunnerPoolArgs.choice_names())}\n"
         "  hint: remove it\n"
         "2 problems in Pulumi.dev.yaml\n"
     )

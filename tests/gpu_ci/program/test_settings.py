@@ -8,6 +8,7 @@ from typing import Any
 import pulumi
 import pytest
 import yaml
+from gpu_ci.kinds.gce.args import RunnerPoolArgs
 from gpu_ci.stack.parse import unknown_keys
 
 from tests.gpu_ci.program.stack import L4, SUBNETWORK, config, config_of, load, refused, site, told
@@ -37,16 +38,14 @@ SIX_MISTAKES: dict[str, Any] = {
     },
 }
 
-THEIR_REPORT = """\
+THEIR_REPORT = f"""\
 Pulumi.staging.yaml: gpu-ci:pools.a100.max: must be a whole number
   got: 'four'
   expected: the maximum number of machines at any time, 1 to 1000
   hint: such as max: 4
 Pulumi.staging.yaml: gpu-ci:pools.a100.markett: unknown key
   got: 'markett'
-  expected: one of machineType, guestAccelerator, zones, market, reservation, maxRunDurationSec, \
-driver, image, torch, diskGib, diskType, localSsdCount, nicType, max, runnerLabels, waitObjectiveSec, standby, smoke, \
-runner, secrets, ladder, priceCeilingUsd, transform
+  expected: one of {", ".join(RunnerPoolArgs.choice_names())}
   hint: did you mean market
 Pulumi.staging.yaml: gpu-ci:pools.h100.zones[1]: has no nvidia-h100-80gb
   got: 'us-central1-f'

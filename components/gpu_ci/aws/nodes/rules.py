@@ -80,7 +80,8 @@ def _machine_in_region(name: str, region: str) -> tuple[Machine | None, Pydantic
         elif with_gpu := catalog.machine_with_gpu(name, "aws"):
             hint = f"such as {with_gpu.machine_type}: {with_gpu.gpu.name} is a GPU"
         else:
-            hint = did_you_mean(name.lower(), catalog.machine_types("aws")) or "such as g6.xlarge"
+            near = _next_larger(name) or name.lower()
+            hint = did_you_mean(near, catalog.machine_types("aws")) or "such as g6.xlarge"
         return None, invalid("is not an EC2 instance type with an NVIDIA GPU", "not-a-gpu-machine", hint=hint)
     answer = solver.check(machine)
     if isinstance(answer, solver.Refused):
@@ -96,6 +97,21 @@ def _machine_in_region(name: str, region: str) -> tuple[Machine | None, Pydantic
             f"{region} has no {name}", "type-not-in-region", hint=f"the nearest regions with it: {', '.join(near)}"
         )
     return machine, None
+
+
+def _next_larger(name: str) -> str:
+    """Return the smallest larger type of the family of a size that does not exist, or an empty text."""
+    family, _, size = name.lower().partition(".")
+    sizes = {
+        each: _multiple(each.partition(".")[2])
+        for each in catalog.machine_types("aws")
+        if each.startswith(f"{family}.")
+    }
+    return min((each for each in sizes if 0 < _multiple(size) < sizes[each]), key=sizes.__getitem__, default="")
+
+
+def _multiple(size: str) -> int:
+    return int(size.removesuffix("xlarge") or 1) if re.fullmatch(r"\d*xlarge", size) else 0
 
 
 def _difference(machine: Machine, first: Machine) -> PydanticCustomError | None:

@@ -9,6 +9,7 @@ import pytest
 from gpu_catalog import cost, quota
 from gpu_ci.aws.gpu_node_group import GpuNodeGroup, GpuNodeGroupArgs
 from gpu_ci.aws.nodes import rules
+from gpu_ci.errors import ArgsError
 
 from tests.gpu_ci.aws.node_groups import BLOCK, P3DN, SUBNET_A, TYPES, Late, args, group, problems
 
@@ -99,3 +100,12 @@ def test_what_a_group_asks_of_aws_is_every_node_of_the_largest_type() -> None:
 def test_a_capacity_block_draws_on_no_quota_the_catalog_knows() -> None:
     demand = args(**BLOCK).demand("h100")
     assert (demand.market, quota.needs([demand])) == ("capacity-block", {})
+
+
+@pytest.mark.parametrize(
+    ("name", "hint"), [("g5.3xlarge", "g5.4xlarge"), ("G6.large", "g6.xlarge"), ("g5.24xlarg", "g5.24xlarge")]
+)
+def test_a_size_that_does_not_exist_gets_the_next_larger_one(name: str, hint: str) -> None:
+    with pytest.raises(ArgsError) as caught:
+        args(instance_types=[name])
+    assert [problem.hint for problem in caught.value.problems] == [f"did you mean {hint}"]
