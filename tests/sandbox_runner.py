@@ -23,7 +23,8 @@ ANSI = re.compile(r"\x1b\[[0-9;]*[A-Za-z]")
 # By default, the CLI writes the whole state before and after each resource: half of the CPU time of a test. Only the
 # tests that kill it need that.
 STATE_AT_THE_END = {"PULUMI_EXPERIMENTAL": "true", "PULUMI_SKIP_CHECKPOINTS": "true"}
-STATE_AT_EACH_STEP = dict.fromkeys(STATE_AT_THE_END, "false")
+# What a command gets that runs as it does for users: the tests that kill it, and look for the processes that it leaves.
+AS_FOR_USERS = {**dict.fromkeys(STATE_AT_THE_END, "false"), "PULUMI_SANDBOX_EXECUTOR": ""}
 
 
 def cheaper() -> dict[str, str]:

@@ -2,7 +2,8 @@
 
 The language host runs this file in the place of the SDK's own script (PULUMI_SANDBOX_EXECUTOR). It hands its arguments,
 folder, environment and streams to the server of this run of the tests, and ends as the program ends. Without a server,
-or with other packages than the server's, it runs the program itself.
+or with other packages than the server's, it runs the program itself. All programs of the server have one hash seed, and
+end without atexit; tests about that run AS_FOR_USERS (sandbox_runner.py).
 
     warm_program.py ARGUMENT...     what pulumi-language-python-exec takes
     warm_program.py --serve SOCKET  the server; it ends when its standard input closes
@@ -11,8 +12,10 @@ or with other packages than the server's, it runs the program itself.
 from __future__ import annotations
 
 import array
+import contextlib
 import gc
 import importlib
+import importlib.machinery
 import json
 import os
 import runpy
@@ -63,19 +66,22 @@ def run() -> None:
 def handed_over() -> int | None:
     """The exit code of the program in the server's fork; None if this process has to run it."""
     connection = socket.socket(socket.AF_UNIX)
-    try:
-        connection.connect(os.environ[SOCKET])
-    except OSError:
-        return None
     asked = {"argv": sys.argv[1:], "cwd": str(Path.cwd()), "environ": dict(os.environ), "path": sys.path,
              "prefix": sys.prefix, "executable": sys.executable}  # fmt: skip
+    content = json.dumps(asked).encode()
+    streams = array.array("i", [0, 1, 2])
     with connection:
-        content = json.dumps(asked).encode()
-        streams = array.array("i", [0, 1, 2])
-        connection.sendmsg([len(content).to_bytes(8, "big")], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, streams)])
-        connection.sendall(content)
-        answer = connection.makefile().readline()
-    return int(answer) if answer else None
+        try:
+            connection.connect(os.environ[SOCKET])
+            connection.sendmsg([len(content).to_bytes(8, "big")], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, streams)])
+            connection.sendall(content)
+            answers = connection.makefile()
+            if not answers.readline():
+                return None
+        except OSError:
+            return None
+        # It is started. A server that goes now takes the program with it, and it must not run twice.
+        return int(answers.readline() or 1)
 
 
 def serve(address: str) -> None:
@@ -111,9 +117,9 @@ def keep(connection: socket.socket) -> NoReturn:
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)
     size, streams, _, _ = socket.recv_fds(connection, 8, 3)
     asked = json.loads(connection.makefile("rb").read(int.from_bytes(size, "big")))
-    imported_from = {str(Path(sys.modules[name].__path__[0]).parent) for name in ("pulumi", "pulumi_gcp", "gpu_ci")}
-    if not imported_from <= {str(Path(path).resolve()) for path in asked["path"]}:
+    if not all(is_here(name, asked["path"]) for name in ("pulumi", "pulumi_gcp", "gpu_ci")):
         os._exit(0)  # without an answer the program runs where it was asked for
+    connection.sendall(b"started\n")
     child = os.fork()
     if child == 0:
         os.setsid()
@@ -127,11 +133,19 @@ def keep(connection: socket.socket) -> NoReturn:
     process = os.pidfd_open(child)
     ready, _, _ = select.select([process, connection], [], [])
     if process not in ready:
-        os.killpg(child, signal.SIGKILL)
+        with contextlib.suppress(ProcessLookupError):  # it has no group of its own yet
+            os.killpg(child, signal.SIGKILL)
+        os.kill(child, signal.SIGKILL)
     code = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
     if process in ready:
         connection.sendall(f"{code}\n".encode())
     os._exit(0)
+
+
+def is_here(name: str, path: list[str]) -> bool:
+    """Return whether an import with this path finds the package of this process."""
+    found = importlib.machinery.PathFinder.find_spec(name, path)
+    return found is not None and list(found.submodule_search_locations or ()) == list(sys.modules[name].__path__)
 
 
 def program(asked: dict[str, Any]) -> NoReturn:
@@ -148,6 +162,8 @@ def program(asked: dict[str, Any]) -> NoReturn:
         code = 0
     except SystemExit as ended:
         code = ended.code if isinstance(ended.code, int) else bool(ended.code)
+        if isinstance(ended.code, str):
+            print(ended.code, file=sys.stderr)
     except BaseException:
         traceback.print_exc()
     sys.stdout.flush()

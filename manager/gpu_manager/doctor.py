@@ -23,6 +23,7 @@ from .config import Config
 from .github.adapter import GithubAdapter
 from .github.app_token import App
 from .model import Pool
+from .pool_config import DEFAULT
 from .ports import Refused, Unavailable
 
 _ACT_AS = "iam.serviceAccounts.actAs"
@@ -39,7 +40,8 @@ class Target:
 
     @cached_property
     def pools(self) -> list[Pool]:
-        return [pool.plain() for pool in self.config.pools]
+        """The pools on Compute Engine."""
+        return [pool.plain() for pool in self.config.pools if pool.supplier == DEFAULT]
 
     @cached_property
     def github(self) -> GithubAdapter:

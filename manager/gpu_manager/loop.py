@@ -193,6 +193,8 @@ class Manager:
                 state = self._answer(events, lambda: self._supplier.operation(pool, offer, operation))  # noqa: B023
                 if state is not None:
                     operations[name] = state
+                elif events[-1].kind == "unavailable":
+                    break  # each further question would take its whole time limit
         preempted = self._answer(events, lambda: self._supplier.preempted(self._pools))
         # Pending inserts are read before the machines. An insert that ends in between is in at least one of the lists.
         starting = () if memory.begun else self._answer(events, lambda: self._supplier.starting(self._pools))

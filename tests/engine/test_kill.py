@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 from tests.conftest import BroughtUp
-from tests.sandbox_runner import STATE_AT_EACH_STEP, SandboxRunner, read_until
+from tests.sandbox_runner import AS_FOR_USERS, SandboxRunner, read_until
 
 pytestmark = pytest.mark.engine
 
@@ -29,7 +29,7 @@ WHO = {
 
 def kill_during_up(sandbox: SandboxRunner, who: re.Pattern[str], after_sec: float) -> bool:
     """Start an `up`, and kill the first matching process after some seconds. Return False if the `up` ended before."""
-    up = sandbox.start("up", "--stack", "staging", "--yes", "--skip-preview", **STATE_AT_EACH_STEP)
+    up = sandbox.start("up", "--stack", "staging", "--yes", "--skip-preview", **AS_FOR_USERS)
     until = time.monotonic() + after_sec
     while time.monotonic() < until and up.poll() is None:
         time.sleep(0.02)
@@ -57,7 +57,7 @@ def half_made(sandbox: SandboxRunner) -> list[dict[str, Any]]:
 
 def up_after_advice(sandbox: SandboxRunner) -> None:
     """Check that the next `up` succeeds after only those steps that Pulumi's errors name."""
-    up = sandbox.start("up", "--stack", "staging", "--yes", "--skip-preview", **STATE_AT_EACH_STEP)
+    up = sandbox.start("up", "--stack", "staging", "--yes", "--skip-preview", **AS_FOR_USERS)
     output, _ = up.communicate(timeout=240)
     # A lock stops the command before it tells of anything else.
     excused = "pulumi cancel" in output
@@ -104,7 +104,7 @@ def ends_green_and_leaves_nothing(sandbox: SandboxRunner) -> None:
 )
 @pytest.mark.slow
 def test_the_next_up_ends_green_after_a_kill(sandbox: SandboxRunner, who: str, line: str) -> None:
-    up = sandbox.start("up", "--stack", "staging", "--yes", "--skip-preview", **STATE_AT_EACH_STEP)
+    up = sandbox.start("up", "--stack", "staging", "--yes", "--skip-preview", **AS_FOR_USERS)
     read_until(up, line)
     assert kill(sandbox, WHO[who])
     up.communicate(timeout=120)
@@ -126,7 +126,7 @@ def test_the_next_up_ends_green_after_a_kill_at_any_moment(
 
 @pytest.mark.slow
 def test_the_next_up_deletes_a_check_machine_that_a_killed_provider_left(sandbox: SandboxRunner) -> None:
-    up = sandbox.start("up", "--stack", "staging", "--yes", "--skip-preview", **STATE_AT_EACH_STEP)
+    up = sandbox.start("up", "--stack", "staging", "--yes", "--skip-preview", **AS_FOR_USERS)
     read_until(up, "starting a check machine")
     while not (left := [row for row in sandbox.world() if row["origin"] == "api"]):
         assert up.poll() is None
@@ -160,7 +160,7 @@ def test_a_crash_leaves_a_template_that_stops_no_later_up(sandbox: SandboxRunner
 @pytest.mark.slow
 def test_ctrl_c_leaves_no_process_and_no_lock(sandbox: SandboxRunner) -> None:
     sandbox.run("world", "break", "slow", "--seconds", "60", "--on", "*RegionInstanceTemplate")
-    up = sandbox.start("up", "--stack", "staging", "--yes", "--skip-preview", **STATE_AT_EACH_STEP)
+    up = sandbox.start("up", "--stack", "staging", "--yes", "--skip-preview", **AS_FOR_USERS)
     before = read_until(up, "slow (a planted fault)")
     os.killpg(up.pid, signal.SIGINT)
     after, _ = up.communicate(timeout=60)
@@ -176,7 +176,7 @@ def test_ctrl_c_leaves_no_process_and_no_lock(sandbox: SandboxRunner) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("after_sec", [0, 0.3, 1, 2][: max(1, POINTS)])
 def test_ctrl_c_inside_a_gate_deletes_its_machine_and_says_so(sandbox: SandboxRunner, after_sec: float) -> None:
-    up = sandbox.start("up", "--stack", "staging", "--yes", "--skip-preview", **STATE_AT_EACH_STEP)
+    up = sandbox.start("up", "--stack", "staging", "--yes", "--skip-preview", **AS_FOR_USERS)
     before = read_until(up, "starting a check machine")
     time.sleep(after_sec)
     os.killpg(up.pid, signal.SIGINT)

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tests.sandbox_runner import SandboxRunner
+from tests.sandbox_runner import AS_FOR_USERS, SandboxRunner
 
 pytestmark = pytest.mark.engine
 
@@ -40,7 +40,7 @@ def test_up_proves_the_pool_and_the_second_up_changes_nothing_not_even_a_size_th
     assert [target["pool"] for target in outputs["smokeTargets"]] == ["l4"]
 
     sandbox.run("world", "edit", group["id"], "targetSize=3")
-    second = sandbox.run("up", "--stack", "staging", "--yes", "--skip-preview", "--expect-no-changes")
+    second = sandbox.run("up", "--stack", "staging", "--yes", "--skip-preview", "--expect-no-changes", **AS_FOR_USERS)
     assert "7 unchanged" in second.output
     # A kill while pulumi writes such a file would leave a state that no command can read.
     assert list((sandbox.folder / "state").rglob("*.attrs")) == []

@@ -8,7 +8,9 @@ import shlex
 import shutil
 import signal
 import threading
+from dataclasses import replace
 from pathlib import Path
+from typing import Any, cast
 
 import pytest
 from click.testing import CliRunner, Result
@@ -17,12 +19,13 @@ from cryptography.hazmat.primitives.asymmetric import rsa
 from gpu_ci.cli.commands import gpu_ci
 from gpu_ci.cli.output import InputError
 from gpu_manager.cli import options
-from gpu_manager.cli.run_command import Log, is_idle, limited_pause_sec
+from gpu_manager.cli.run_command import Answering, Log, Loop, is_idle, limited_pause_sec
 from gpu_manager.config import read
 from gpu_manager.decision.decide import decide
 from gpu_manager.loop import Event, PassResult
 from gpu_manager.memory import Memory
 from gpu_manager.model import Observation, Runner
+from gpu_manager.ports import Refused, Unavailable
 from gpu_manager.stores.bucket import GoogleObject
 from gpu_manager.stores.sqlite import SqliteStore
 from gpu_manager.view import merged, view
@@ -276,3 +279,39 @@ def test_the_views_of_two_loops_are_one_and_unknown_machines_of_one_are_unknown(
     assert [each["id"] for each in both["jobs"]] == [1, 2]
     assert (len(both["pools"]), both["machines"]) == (2, [])
     assert merged([first, {**second, "machines": None}])["machines"] is None
+
+
+class Broken:
+    """A supplier and its channel whose code fails."""
+
+    TITLE = "Broken"
+
+    def __init__(self, error: Exception) -> None:
+        self.channel, self.error = self, error
+
+    def list(self, _: object) -> None:
+        raise self.error
+
+    def listen(self, _: object) -> None:
+        raise self.error
+
+
+def test_an_unexpected_error_of_a_suppliers_code_is_a_request_without_an_answer() -> None:
+    asked = Answering(Broken(KeyError("hush")))
+    assert asked.TITLE == "Broken"
+    for method in (asked.list, asked.channel.listen):
+        with pytest.raises(Unavailable, match=r"^(list|listen): the supplier's code failed: KeyError$"):
+            method([])
+    with pytest.raises(Refused, match=r"^no$"):
+        Answering(Broken(Refused("no"))).list([])
+
+
+def test_each_loop_reads_the_runner_groups_of_all_loops(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    read_groups: list[set[str]] = []
+    adapter = "gpu_manager.github.adapter.GithubAdapter"
+    monkeypatch.setattr(adapter, lambda url, app, owner, groups, managers: read_groups.append(groups))
+    (tmp_path / "manager.json").write_text(json.dumps(CONFIG))
+    config, app = read(tmp_path / "manager.json"), cast(Any, None)
+    pools = {"compute-engine": [POOL], "toy": [replace(POOL, name="toy", runner_group="others")]}
+    Loop("compute-engine", config, pools, app, "", app, Log(False), None, measured=False)
+    assert read_groups == [{POOL.runner_group, "others"}]

@@ -631,8 +631,8 @@ def test_a_job_of_the_pools_of_two_managers_belongs_to_the_first_name() -> None:
     assert not is_of_another(other_group, "prod", [POOL], [far])
 
 
-def test_a_job_belongs_to_the_first_loop_with_a_pool_for_it_or_to_the_first_loop() -> None:
+def test_a_job_belongs_to_the_first_loop_with_a_pool_for_it_or_to_the_most_similar_one() -> None:
     other = replace(POOL, name="toy", labels=frozenset({"toy", "gpu"}))
     loops = {"compute-engine": [POOL], "toy": [other]}
-    asked = (job(1, "gpu"), job(2, "toy"), job(3, "nothing"))
-    assert [owner_of(each, loops) for each in asked] == ["compute-engine", "toy", "compute-engine"]
+    asked = (job(1, "gpu"), job(2, "toy"), job(3, "nothing"), job(4, "toy", "nothing"))
+    assert [owner_of(each, loops) for each in asked] == ["compute-engine", "toy", "compute-engine", "toy"]

@@ -169,6 +169,16 @@ def test_prometheus_reads_the_same_numbers_on_this_computer_alone() -> None:
     assert float(found["gpu_ci_since_whole_pass_seconds"]) < 60
 
 
+def test_a_loop_that_never_had_a_whole_pass_counts_from_the_start(monkeypatch: pytest.MonkeyPatch) -> None:
+    clock = [1000.0]
+    monkeypatch.setattr("gpu_manager.metrics.prometheus.uptime", lambda: clock[0])
+    prometheus, whole, broken = Prometheus(), Loop(), Loop()
+    clock[0] += 500
+    prometheus.take(whole.meter, *whole.pass_(observe()))
+    prometheus.take(broken.meter, *broken.pass_(observe(machines=None)))
+    assert prometheus.registry.get_sample_value("gpu_ci_since_whole_pass_seconds") == 500
+
+
 def test_the_page_has_a_row_for_each_metric() -> None:
     names = re.findall(r"^\| `(gpu_ci_\w+)` \|", PAGE.read_text(), re.MULTILINE)
     families = [family.name for family in Prometheus().registry.collect()]

@@ -12,7 +12,7 @@ import pytest
 from pulumi_sandbox import passthrough
 
 from tests.sandbox.conftest import OUR_HOST, Project, needs_our_host
-from tests.sandbox_runner import SandboxRunner, read_until
+from tests.sandbox_runner import AS_FOR_USERS, SandboxRunner, read_until
 
 pytestmark = pytest.mark.engine
 
@@ -44,7 +44,7 @@ def test_an_interrupted_up_stops_once_and_leaves_no_process_and_no_lock(
     project: Project, number: signal.Signals, whole_group: bool
 ) -> None:
     runner = project(NAP)
-    process = runner.start(*UP)
+    process = runner.start(*UP, **AS_FOR_USERS)
     output = read_until(process, "asleep")
     assert locks(runner) != []
     (os.killpg if whole_group else os.kill)(process.pid, number)
@@ -58,7 +58,7 @@ def test_an_interrupted_up_stops_once_and_leaves_no_process_and_no_lock(
 
 def test_when_the_wrapper_is_killed_pulumi_stops_in_good_order(project: Project) -> None:
     runner = project(NAP)
-    process = runner.start(*UP)
+    process = runner.start(*UP, **AS_FOR_USERS)
     read_until(process, "asleep")
     os.kill(process.pid, signal.SIGKILL)
     process.communicate(timeout=60)
@@ -70,7 +70,7 @@ def test_when_the_wrapper_is_killed_pulumi_stops_in_good_order(project: Project)
 @needs_our_host
 def test_when_pulumi_is_killed_its_program_ends_and_the_next_command_says_what_to_do(project: Project) -> None:
     runner = project(NAP)
-    process = runner.start(*UP, **OUR_HOST)
+    process = runner.start(*UP, **AS_FOR_USERS, **OUR_HOST)
     read_until(process, "asleep")
     [pulumi] = [pid for pid, command in runner.processes().items() if "/pulumi up " in f"{command} "]
     os.kill(pulumi, signal.SIGKILL)

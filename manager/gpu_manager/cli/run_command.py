@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import click
 from gpu_ci.cli.output import InputError
@@ -18,7 +18,7 @@ from ..decision import jobs, standby
 from ..loop import Event, Manager, PassResult
 from ..metrics.measure import LogLines, Meter
 from ..model import JobKey
-from ..ports import InUse, Refused, Unavailable
+from ..ports import InsertRefused, InUse, Refused, Supplier, Unavailable
 from ..suppliers import supplier
 from ..view import JobState, job_states, merged, view
 from . import options
@@ -155,8 +155,12 @@ class Loops:
 
     def pause_sec(self, results: Sequence[PassResult], interval_sec: float | None) -> float:
         """Return the seconds until the next passes. `results` is empty if the last pass could not use its store."""
-        pauses = [loop.pause_sec(result, interval_sec) for loop, result in zip(self._loops, results, strict=False)]
-        return min(pauses, default=interval_sec or _STORE_PAUSE_SEC)
+        active = not all(map(is_idle, results))
+        pauses = [
+            loop.pause_sec(result, interval_sec, active) for loop, result in zip(self._loops, results, strict=False)
+        ]
+        # The longest one keeps each loop within its part of the requests that GitHub allows.
+        return max(pauses, default=interval_sec or _STORE_PAUSE_SEC)
 
     def close(self) -> None:
         """Give the lease back."""
@@ -185,11 +189,12 @@ class Loop:
         from ..github.adapter import GithubAdapter
 
         self._pools, self._log, self._prometheus = pools[name], log, prometheus
-        groups = {pool.runner_group for pool in self._pools}
+        # Of all loops: whose machine a job gets depends on all pools that fit (jobs.owner_of).
+        groups = {pool.runner_group for each in pools.values() for pool in each}
         # Each loop reads GitHub itself, and sends its part of the requests that GitHub allows.
         sweeps = config.managers * len(pools)
         self._github = GithubAdapter(url, app, config.github.owner, groups, managers=sweeps)
-        self._supplier = supplier(name)(config.name)
+        self._supplier = cast(Supplier, Answering(supplier(name)(config.name)))
         is_of_another = config.is_of_another()
         self._manager = Manager(
             self._pools,
@@ -215,9 +220,9 @@ class Loop:
             self._log.line(event, subject, "", **fields)
         return result
 
-    def pause_sec(self, result: PassResult, interval_sec: float | None) -> float:
-        """Return the seconds until the next pass."""
-        pause_sec = interval_sec or self._github.interval_sec(not is_idle(result))
+    def pause_sec(self, result: PassResult, interval_sec: float | None, active: bool) -> float:
+        """Return the seconds until the next pass. `active` is False if no loop of the process has anything to do."""
+        pause_sec = interval_sec or self._github.interval_sec(active)
         if result.observation.github_limited_until is not None:
             # During a rate limit of GitHub a pass each minute reads only from the supplier.
             return limited_pause_sec(result, pause_sec)
@@ -226,6 +231,33 @@ class Loop:
     def close(self) -> None:
         self._github.close()
         self._supplier.close()
+
+
+class Answering:
+    """A supplier or its channel, of which an unexpected error is a request without an answer.
+
+    So the fault of one supplier's code stops neither the process nor the loops of the others.
+    """
+
+    def __init__(self, asked: Any) -> None:
+        self._asked = asked
+
+    def __getattr__(self, name: str) -> Any:
+        found = getattr(self._asked, name)
+        if name == "channel":
+            return Answering(found)
+        return self._answered(name, found) if callable(found) else found
+
+    def _answered(self, name: str, method: Callable[..., Any]) -> Callable[..., Any]:
+        def ask(*values: Any, **named: Any) -> Any:
+            try:
+                return method(*values, **named)
+            except (InsertRefused, Refused, Unavailable):
+                raise
+            except Exception as error:  # its text may contain a secret
+                raise Unavailable(f"{name}: the supplier's code failed: {type(error).__name__}") from error
+
+        return ask
 
 
 def is_idle(result: PassResult) -> bool:

@@ -113,10 +113,11 @@ def is_of_another(job: Job, manager: str, pools: Sequence[Pool], others: Sequenc
 
 
 def owner_of(job: Job, pools: Mapping[str, Sequence[Pool]]) -> str:
-    """Return the first of the loops, by name with its pools, that has a pool for the job. If none has, it is the first
-    loop, which reports that.
+    """Return the first of the loops, by name with its pools, that has a pool for the job. If none has, it is the loop
+    with the most similar pool, which reports that.
     """
-    return next((name for name, each in pools.items() if _fitting(each, job)), next(iter(pools)))
+    similar = max(pools, key=lambda name: max(len(job.labels & pool.labels) for pool in pools[name]))
+    return next((name for name, each in pools.items() if _fitting(each, job)), similar)
 
 
 def remember_unassigned(jobs: Sequence[Job], machines: Sequence[Machine], now: float, memory: Memory) -> None:

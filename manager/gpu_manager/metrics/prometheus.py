@@ -82,6 +82,7 @@ class Prometheus:
             self._count(sample)
         if meter.github_requests_left is not None:
             self._left.set(meter.github_requests_left)
+        self._complete_at.setdefault(id(meter), self._begun)
         if not result.complete:
             return
         self._complete_at[id(meter)] = uptime()

@@ -76,12 +76,12 @@ class ToySupplier(Supplier):
         manager, found = self._read(folder)
         if manager != self._manager:
             raise Refused(f"delete of {machine.name}: it is a machine of {manager}")
-        process = int((folder / "pid").read_text())
-        with suppress(ProcessLookupError):
+        with suppress(FileNotFoundError, ProcessLookupError):  # a killed manager left no pid
+            process = int((folder / "pid").read_text())
             if not found.off:
                 os.killpg(process, signal.SIGKILL)
-        with suppress(ChildProcessError):
-            os.waitpid(process, 0)
+            with suppress(ChildProcessError):
+                os.waitpid(process, 0)
         shutil.rmtree(folder)
 
     def _read(self, folder: Path) -> tuple[str, Machine]:
