@@ -23,8 +23,16 @@ def fit(text: str, limit: int) -> str:
     normalized = normalized if normalized[:1].isalpha() else f"x-{normalized}".rstrip("-")
     if normalized == text and len(normalized) <= limit:
         return normalized
-    digest = hashlib.sha256(text.encode()).hexdigest()[:6]
-    return f"{normalized[: limit - 7].rstrip('-')}-{digest}"
+    return f"{normalized[: limit - 7].rstrip('-')}-{_digest(text)}"
+
+
+def is_fit(name: str, text: str) -> bool:
+    """Return True if the name is the text, or if `fit` made it from the text, with any limit."""
+    return name == text or name.endswith(f"-{_digest(text)}")
+
+
+def _digest(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()[:6]
 
 
 def label_of(name: str, stack: str) -> str:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import pulumi
 from pulumi import _types
 
+from . import naming
 from .args import ComponentArgs, Transform
 from .errors import Problem, did_you_mean, unknown_field
 
@@ -32,7 +33,7 @@ class Transformation:
             return None
         role = _role(self._owner, found.name)
         # A part of the component, such as the nodes of a pool, says itself what is fixed.
-        fixed = ("*",) if found.type_.startswith("gpu-ci:") else parent.FIXED.get(_role(parent, found.name), ())
+        fixed = ("*",) if found.type_.startswith("gpu-ci:") else _fixed(parent, found.name)
         if "*" not in fixed:
             self._roles.append(role)
         if role not in self._args.transform:
@@ -61,11 +62,11 @@ class Transformation:
         """Return the new properties and options. The component's own are not changed."""
         if isinstance(transform, Mapping):
             return merged(found.props, transform), found.opts
-        returned = transform(_copied(found.props), copy.copy(found.opts))
+        returned = transform(_copied(found.props), pulumi.ResourceOptions.merge(None, found.opts))
         match returned:
             case (Mapping() as props, pulumi.ResourceOptions() as opts):
                 # Without what the resource waits for, runners would not wait for the check of their GPUs.
-                kept = pulumi.ResourceOptions(depends_on=found.opts.depends_on)
+                kept = pulumi.ResourceOptions(depends_on=found.opts.depends_on, parent=found.opts.parent)
                 return props, pulumi.ResourceOptions.merge(opts, kept)
         got, expected = type(returned).__name__, "the properties and the options"
         problem = Problem(path, "returns a wrong value", got, expected, "such as return args, opts", "wrong-type")
@@ -109,14 +110,28 @@ def merged(old: Any, new: Any) -> Any:
 
 def _copied(value: Any) -> Any:
     """Return a copy of the maps and lists in a value, which a function may change."""
+    if _types.is_input_type(type(value)):
+        copied = copy.copy(value)
+        vars(copied).update(_copied(vars(value)))
+        return copied
     if isinstance(value, Mapping):
         return {key: _copied(each) for key, each in value.items()}
     return [_copied(each) for each in value] if isinstance(value, list) else value
 
 
+def _fixed(parent: Any, name: str) -> tuple[str, ...]:
+    """Return the fixed properties of a part. A long name of the part is cut, and ends with a digest."""
+    owner = parent.pulumi_resource_name
+    return next((places for role, places in parent.FIXED.items() if naming.is_fit(name, f"{owner}-{role}")), ())
+
+
 def _at(props: Any, place: str) -> Any:
+    """Return the value that the provider gets for a place. Of two spellings of a name it gets the last one."""
     for step in place.split("."):
-        props = props.get(step) if isinstance(props, Mapping) else None
+        if _types.is_input_type(type(props)):
+            props = _types.input_type_to_untranslated_dict(props)
+        found = {_camel(str(name)): value for name, value in props.items()} if isinstance(props, Mapping) else {}
+        props = found.get(_camel(step))
     return props
 
 

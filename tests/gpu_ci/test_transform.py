@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from typing import Any
+from typing import Any, cast
 
 import pulumi
 import pytest
@@ -123,9 +123,23 @@ def in_place(args: dict[str, Any], opts: pulumi.ResourceOptions) -> Any:
     return args, opts
 
 
+def other_version(args: dict[str, Any], opts: pulumi.ResourceOptions) -> Any:
+    args["launch_template"].version = "3"
+    return args, opts
+
+
+def other_image(args: dict[str, Any], opts: pulumi.ResourceOptions) -> Any:
+    args["node_config"]["imageType"] = "UBUNTU_CONTAINERD"
+    return args, opts
+
+
 @pytest.mark.parametrize(
     ("component", "role", "change", "place"),
     [
+        (GkeGpuNodePool, "nodes", other_image, "nodes.node_config.image_type"),
+        (EksRunnerPool, "nodes-nodes", other_version, "nodes-nodes.launch_template"),
+        (EksRunnerPool, "nodes-nodes", {"instanceTypes": ["g6.2xlarge"]}, "nodes-nodes.instance_types"),
+        (RunnerScaleSet, "files", {"data": {"job-pod.json": "{}"}}, "files.data"),
         (RunnerPool, "gate", {"zones": []}, "gate"),
         (RunnerPool, "group", {"versions": []}, "group.versions"),
         (RunnerPool, "group", in_place, "group.versions"),
@@ -177,3 +191,32 @@ def test_wrong_values_are_refused() -> None:
     text = refused(RunnerPool, template=lambda args, _: args)
     assert "transform.template: returns a wrong value\n  got: dict\n" in text
     assert text.endswith("hint: such as return args, opts")
+
+
+def test_what_was_checked_is_fixed_also_in_a_pool_whose_name_is_cut() -> None:
+    name = "inference-l4-nightlies-of-staging"
+    change = {"nodeConfig": {"imageType": "UBUNTU_CONTAINERD"}}
+
+    def long(transform: dict[str, Any]) -> Deployment:
+        return deploy(lambda: build(GkeGpuNodePool, name, transform), computed=COMPUTED, calls=CALLS)
+
+    [row] = [row for row in long({}).rows if row.type.endswith(":NodePool")]
+    role = row.name.removeprefix(f"{name}-")
+    with pytest.raises(ArgsError, match="image_type: is what the check of the GPUs has checked"):
+        long({role: change})
+
+
+def test_what_a_resource_waits_for_stays_when_a_function_empties_or_replaces_the_options() -> None:
+    def empties(args: dict[str, Any], opts: pulumi.ResourceOptions) -> Any:
+        cast(list[Any], opts.depends_on).clear()
+        return args, opts
+
+    def replaces(args: dict[str, Any], _: pulumi.ResourceOptions) -> Any:
+        return args, pulumi.ResourceOptions(protect=True)
+
+    before = one(EksRunnerPool, "runners-release", {}).request
+    for change in (empties, replaces):
+        row = one(EksRunnerPool, "runners-release", change)
+        assert sorted(row.request.dependencies) == sorted(before.dependencies)
+        assert row.request.parent == before.parent
+    assert row.request.protect

@@ -55,7 +55,7 @@ class GpuNodeGroup(Component):
 
     TYPE: ClassVar[str] = "gpu-ci:aws:GpuNodeGroup"
     ARGS: ClassVar[type[Args]] = GpuNodeGroupArgs
-    FIXED: ClassVar[dict[str, tuple[str, ...]]] = {"nodes": ("launch_template",)}
+    FIXED: ClassVar[dict[str, tuple[str, ...]]] = {"nodes": ("launch_template", "instance_types")}
     EXAMPLE: ClassVar[dict[str, Any]] = {
         "instanceTypes": ["g6.2xlarge", "g6.4xlarge"],
         "market": "standard",

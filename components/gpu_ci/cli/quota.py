@@ -57,6 +57,8 @@ class Compared:
 def compared(file: StackFile) -> tuple[StackFile, Compared]:
     """Compare the needs of a file's pools with the limits in the file."""
     file.refuse_mistakes()
+    if unread := [each for each in file.problems if each.path == quotas.QUOTAS and each.rule == "secret-value"]:
+        raise problems_found(file, unread)
     demands, ladders = quotas.demands(file.pools), quotas.ladder_demands(file.pools)
     given = file.quotas.given
     if wrong := file.quotas.mistakes:

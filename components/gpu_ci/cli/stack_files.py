@@ -17,7 +17,7 @@ from gpu_ci.errors import Problem, report
 from gpu_ci.stack import clusters
 from gpu_ci.stack.clusters import CLUSTERS
 from gpu_ci.stack.lines import lines_of
-from gpu_ci.stack.parse import PROJECT, Stack, decoded
+from gpu_ci.stack.parse import KEYS, PROJECT, Stack, decoded
 from gpu_ci.stack.site import GITHUB, SITE
 
 # Keys that Pulumi writes (pulumi/pulumi sdk/go/common/workspace/project.go, ProjectStack).
@@ -207,7 +207,8 @@ def parse(path: Path, text: str, defaults: Mapping[str, Any] | None = None) -> S
         )
     others = {key: value for key, value in document.items() if key != "config"}
     config = {**(defaults or {}), **document["config"]}
-    secrets = [key for key, value in config.items() if _has_secret(value) or _has_secret(decoded(key, value))]
+    read = [key for key in KEYS if key in config]  # the keys of providers show which of their values are secret
+    secrets = [key for key in read if _has_secret(config[key]) or _has_secret(decoded(key, config[key]))]
     stack = path.stem.removeprefix("Pulumi.")
     return StackFile(str(path), stack, config, secrets, lines_of(text), path=path, others=others)
 

@@ -154,13 +154,14 @@ def catalog() -> tuple[ComponentInfo, ...]:
 
 def _kind_of(entry: importlib.metadata.EntryPoint) -> PoolKind:
     """Return the kind of another package. Raise ArgsError if there is none."""
+    cause = ""
     try:
         kind = entry.load()
-    except (ImportError, AttributeError, ValueError):
-        kind = None
+    except (ImportError, AttributeError, ValueError) as error:
+        kind, cause = None, f": {error}"
     if not isinstance(kind, PoolKind):
         expected = "a PoolKind, such as `acme_pools.kind:KIND`"
-        raise _error(entry.name, "the entry point names no kind of pool", entry.value, expected)
+        raise _error(entry.name, "the entry point names no kind of pool", f"{entry.value}{cause}", expected)
     return kind
 
 

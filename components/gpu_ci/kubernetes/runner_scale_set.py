@@ -45,7 +45,10 @@ class RunnerScaleSet(HelmComponent):
 
     TYPE: ClassVar[str] = "gpu-ci:kubernetes:RunnerScaleSet"
     ARGS: ClassVar[type[Args]] = RunnerScaleSetArgs
-    FIXED: ClassVar[dict[str, tuple[str, ...]]] = {"release": ("values.template.spec.nodeSelector",)}
+    FIXED: ClassVar[dict[str, tuple[str, ...]]] = {
+        "release": ("values.template.spec.nodeSelector",),
+        "files": ("data",),  # the pods of jobs
+    }
     EXAMPLE: ClassVar[dict[str, Any]] = {
         "githubConfigUrl": "https://github.com/acme",
         "runnerGroup": "gpu",

@@ -78,7 +78,7 @@ def _secrets(
 ) -> ActionsSecrets:
     place = f"{GITHUB}.secrets.{name}"
     own = {key: values[f"{place}.secrets.{key}"] for key in args.secrets}
-    made = ActionsSecretsArgs(scope=args.scope, secrets=own, variables=args.variables)
+    made = ActionsSecretsArgs(scope=args.scope, secrets=own, variables=args.variables, transform=args.transform)
     made.set_source(stack_file(), place)
     return ActionsSecrets(name, made, options)
 

@@ -11,6 +11,7 @@ from typing import Any, TypeVar, cast
 
 from gpu_catalog import region_of
 from gpu_common.secret_patterns import redact
+from pydantic.alias_generators import to_camel
 
 from .. import extras, naming
 from ..component import Component
@@ -85,6 +86,16 @@ class Spec:
     def regions(self) -> list[str]:
         """The regions of its machines. The first is its own region."""
         return [self.region]
+
+    @property
+    def problems_of_wiring(self) -> list[Problem]:
+        """The problems of its arguments with what the stack gives them."""
+        given = {to_camel(name): value for name, value in (self.model.open_wiring() | dict(self.wiring)).items()}
+        try:
+            self.model(**{**given, **self.choices})
+        except ArgsError as error:
+            return [each.under(self.path) for each in error.problems]
+        return []
 
     @property
     def problems_of_context(self) -> list[Problem]:

@@ -151,7 +151,9 @@ class Stack:
         problems += requirements.missing_for_manager(self.specs, self.values, self.secrets)
         problems += requirements.duplicate_scale_sets(self.specs)
         problems += requirements.names_of_others(specs, self.stack)
-        return problems + requirements.key_not_on_google(self.specs, site, github)
+        problems += requirements.key_not_on_google(self.specs, site, github)
+        # The wiring of an entry can be wrong although each key by itself is not, such as too many labels for AWS.
+        return problems or [each for spec in specs if spec.args is None for each in spec.problems_of_wiring]
 
     @property
     def _secrets(self) -> list[Problem]:

@@ -92,7 +92,7 @@ def _labels(name: str, args: PoolArgs) -> frozenset[str]:
 def _logins(cluster: Any) -> list[Any]:
     """Return the names of a cluster's logins. The cluster may be invalid."""
     logins = cluster.get("imagePullSecrets") if isinstance(cluster, Mapping) else None
-    return [each.get("name") for each in logins or () if isinstance(each, Mapping)]
+    return [each.get("name") for each in (logins if isinstance(logins, list) else ()) if isinstance(each, Mapping)]
 
 
 def _is_closed(cluster: Any) -> bool:
