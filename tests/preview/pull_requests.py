@@ -149,7 +149,7 @@ PULL_REQUESTS = (
         2,
     ),
     PullRequest(
-        "syntax-error", replace("components/gpu_ci/program/pools.py", ("def build(pools", "def build(pools:::")), 1
+        "syntax-error", replace("components/gpu_ci/program/pools.py", ("def build(specs", "def build(specs:::")), 1
     ),
     PullRequest("bad-value", staging(("g2-standard-8", "g2-standart-8"), ("market: standard", "market: sopt")), 1),
     PullRequest("broken-yaml", staging(("market: standard\n", "market: [standard\n")), 1),

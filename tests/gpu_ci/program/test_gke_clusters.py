@@ -415,5 +415,5 @@ def test_a_stack_on_gke_alone_imports_nothing_of_aws() -> None:
         ")\n"
         "assert found.one(':NodePool').name == 'l4-nodes-nodes'"
     )
-    names = ("gpu_ci.aws", "pulumi_aws", "botocore", "boto3", "gpu_ci.gcp.gke_runner_pool")
-    assert loaded(statement, *names) == ["gpu_ci.gcp.gke_runner_pool"]
+    names = ("gpu_ci.aws", "pulumi_aws", "botocore", "boto3", "gpu_ci.kinds.gke.component")
+    assert loaded(statement, *names) == ["gpu_ci.kinds.gke.component"]

@@ -201,7 +201,7 @@ def test_secrets_that_are_plain_with_the_same_value_and_an_update_that_may_repla
 @pytest.mark.slow
 def test_a_stack_file_in_a_folder_of_its_own_is_the_one_that_is_read(tmp_path: Path) -> None:
     pools = "gpu-ci:pools: {l4: {kind: gce-runners, machineType: g2-standard-8, zones: [us-central1-a], max: %d}}"
-    config = f"  gcp:project: p\n  {pools % 1}\n"
+    config = f"  gcp:project: acme-ci\n  {pools % 1}\n"
     folder = small.repository(tmp_path / "conf", small.BUCKET, config)
     git(folder, "checkout", "-q", "-B", "change")
     (folder / "conf").mkdir()
