@@ -102,9 +102,7 @@ def test_a_capacity_block_draws_on_no_quota_the_catalog_knows() -> None:
     assert (demand.market, quota.needs([demand])) == ("capacity-block", {})
 
 
-@pytest.mark.parametrize(
-    ("name", "hint"), [("g5.3xlarge", "g5.4xlarge"), ("g5.24xlarg", "g5.24xlarge")]
-)
+@pytest.mark.parametrize(("name", "hint"), [("g5.3xlarge", "g5.4xlarge"), ("g5.24xlarg", "g5.24xlarge")])
 def test_a_size_that_does_not_exist_gets_the_next_larger_one(name: str, hint: str) -> None:
     with pytest.raises(ArgsError) as caught:
         args(instance_types=[name])
