@@ -80,8 +80,8 @@ def _machine_in_region(name: str, region: str) -> tuple[Machine | None, Pydantic
         elif with_gpu := catalog.machine_with_gpu(name, "aws"):
             hint = f"such as {with_gpu.machine_type}: {with_gpu.gpu.name} is a GPU"
         else:
-            near = _next_larger(name) or name.lower()
-            hint = did_you_mean(near, catalog.machine_types("aws")) or "such as g6.xlarge"
+            likely = _next_larger(name) or name.lower()
+            hint = did_you_mean(likely, catalog.machine_types("aws")) or "such as g6.xlarge"
         return None, invalid("is not an EC2 instance type with an NVIDIA GPU", "not-a-gpu-machine", hint=hint)
     answer = solver.check(machine)
     if isinstance(answer, solver.Refused):
