@@ -284,11 +284,6 @@ class Args(BaseModel):
         """Return those of the values that the program fills in for these arguments."""
         return {name: value for name, value in values.items() if name in cls.WIRING}
 
-    @classmethod
-    def placeholder_wiring(cls, region: str, choices: Mapping[str, Any]) -> dict[str, Any]:  # noqa: ARG003 - some need them
-        """Return valid wiring with invented values, to check the fields of a stack file alone."""
-        return {}
-
     async def settle(self) -> None:
         """Wait until the values of all late arguments are known. Raise one ArgsError with all their problems."""
         problems: list[Problem] = []

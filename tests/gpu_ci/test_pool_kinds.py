@@ -9,6 +9,7 @@ from functools import cache
 from typing import Any
 
 import pytest
+from gpu_ci.args import OPEN
 from gpu_ci.cli.doctor.steps import Step
 from gpu_ci.cli.init.command import OPTIONS
 from gpu_ci.component import Component
@@ -16,6 +17,7 @@ from gpu_ci.errors import ArgsError
 from gpu_ci.kinds import cluster_kind_names, pool_kinds
 from gpu_ci.pool_args import ManagedPool, PoolArgs
 from gpu_ci.pool_kind import PoolKind
+from gpu_ci.stack.site import Site
 from gpu_preview.report.danger_rules import jobs
 
 from tests.gpu_ci import harness
@@ -28,10 +30,12 @@ every_kind = pytest.mark.parametrize("kind", pool_kinds().values(), ids=pool_kin
 
 
 def args_of(kind: PoolKind) -> PoolArgs:
-    """The arguments of the example, with invented wiring."""
-    model = kind.component.ARGS
-    region = "us-east-1" if ":aws:" in kind.resource_type else "us-central1"
-    args = model(**kind.example, **model.placeholder_wiring(region, kind.example))
+    """The arguments of the example, as a stack file gives them: the late inputs are open."""
+    on_aws, model = ":aws:" in kind.resource_type, kind.component.ARGS
+    given = Site().wiring("acme-ci", ["us-east-1" if on_aws else "us-central1"])
+    given |= {"region": "us-east-1", "subnets": {"us-east-1a": OPEN}} if on_aws else {}
+    args, problems = model.parse(kind.example, model.wiring_of(given))
+    assert problems == []
     assert isinstance(args, PoolArgs)
     return args
 
@@ -83,12 +87,10 @@ def test_it_reports_missing_and_unknown_fields_by_their_path(kind: PoolKind) -> 
 @every_kind
 def test_the_program_sets_its_late_fields_and_a_stack_file_cannot(kind: PoolKind) -> None:
     model = kind.component.ARGS
-    placeholders = model.placeholder_wiring(
-        "us-east-1" if ":aws:" in kind.resource_type else "us-central1", kind.example
-    )
-    assert set(placeholders) <= model.WIRING <= set(model.model_fields)
+    late = model.open_wiring()
+    assert set(late) <= model.WIRING <= set(model.model_fields)
     needed = {name for name in model.WIRING if model.model_fields[name].is_required()}
-    assert needed <= set(placeholders)
+    assert needed <= set(late)
     assert not model.WIRING & set(kind.example)
     if needed:
         with pytest.raises(ArgsError):

@@ -200,10 +200,6 @@ class ContainerImagePipelineArgs(EntryArgs):
             )
         return value
 
-    @classmethod
-    def placeholder_wiring(cls, region: str, choices: Mapping[str, Any]) -> dict[str, Any]:  # noqa: ARG003 - has its own
-        return {"project": "acme-ci"}
-
 
 class ContainerImagePipeline(ImagePipeline):
     """Builds a container image on each push, checks it on the CPU, and keeps it in a registry.

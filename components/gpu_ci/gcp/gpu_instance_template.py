@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Annotated, Any, ClassVar
 
 import pulumi
@@ -36,14 +35,6 @@ class GpuInstanceTemplateArgs(GpuMachineArgs, ComponentArgs):
         description="additional metadata for the software on the machines; no secrets, because every process on a "
         "machine can read it",
     )
-
-    @classmethod
-    def placeholder_wiring(cls, region: str, choices: Mapping[str, Any]) -> dict[str, Any]:  # noqa: ARG003 - EKS uses it
-        return {
-            "project": "acme-ci",
-            "subnetwork": f"projects/acme-ci/regions/{region}/subnetworks/ci",
-            "service_account_email": "gpu@acme-ci.iam.gserviceaccount.com",
-        }
 
 
 class GpuInstanceTemplate(Component):

@@ -186,10 +186,6 @@ class HostImagePipelineArgs(GpuMachineArgs, EntryArgs):
             )
         return value
 
-    @classmethod
-    def placeholder_wiring(cls, region: str, choices: Mapping[str, Any]) -> dict[str, Any]:  # noqa: ARG003 - has its own
-        return {"project": "acme-ci", "subnetwork": f"projects/acme-ci/regions/{region}/subnetworks/ci"}
-
     @property
     def builder_type(self) -> str:
         """The machine type of the builder machine."""

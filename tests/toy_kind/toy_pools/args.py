@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from typing import Any, ClassVar
+from collections.abc import Iterator
+from typing import ClassVar
 
 import gpu_catalog
 from gpu_ci.args import Input
@@ -22,10 +22,6 @@ class ToyPoolArgs(PoolArgs):
     region: str = Field(default="us-central1", description="the region of the machine")
     project: Input[str] = Field(description="the id of the Google Cloud project")
     labels: Labels = Field(default={}, description="labels of the machine")
-
-    @classmethod
-    def placeholder_wiring(cls, region: str, choices: Mapping[str, Any]) -> dict[str, Any]:
-        return {"project": "acme-ci"}
 
     def demand(self, name: str) -> gpu_catalog.Demand:
         machine = gpu_catalog.machine(self.machine_type)

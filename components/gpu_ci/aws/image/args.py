@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
 from typing import Annotated, Any, ClassVar, Literal
 
 import gpu_catalog as catalog
@@ -174,15 +173,6 @@ class GpuAmiPipelineArgs(EntryArgs):
                 hint="use a pipeline of their own for some",
             )
         return values
-
-    @classmethod
-    def placeholder_wiring(cls, region: str, choices: Mapping[str, Any]) -> dict[str, Any]:  # noqa: ARG003 - the base's
-        return {
-            "region": region or "us-east-1",
-            "kubernetes_version": "1.35",
-            "subnet_id": "subnet-0123456789abcdef0",
-            "vpc_id": "vpc-0123456789abcdef0",
-        }
 
     @property
     def chosen_instance_types(self) -> list[str]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any, ClassVar, Literal, cast
 
 import gpu_catalog as catalog
@@ -233,23 +233,6 @@ class GpuNodeGroupArgs(PoolArgs):
     @classmethod
     def _check_with_earlier_fields(cls, value: Any, info: ValidationInfo) -> Any:
         return _RULES[str(info.field_name)](value, info.data)
-
-    @classmethod
-    def placeholder_wiring(cls, region: str, choices: Mapping[str, Any]) -> dict[str, Any]:
-        return {
-            "region": region,
-            "cluster_name": "ci",
-            # The real Kubernetes version is known at the deployment, which then checks the release again.
-            "kubernetes_version": ami.version_of(choices.get("releaseVersion")) or "1.35",
-            "subnets": {f"{region}a": "subnet-0123456789abcdef0"},
-            # For efa. Both are looked up with the cluster.
-            "vpc_id": "vpc-0123456789abcdef0",
-            "cluster_security_group_id": "sg-0123456789abcdef0",
-            # For amiId. All three are looked up with the cluster.
-            "cluster_endpoint": "https://example.eks.amazonaws.com",
-            "cluster_certificate": "LS0tLS0=",
-            "service_cidr": "172.20.0.0/16",
-        }
 
     @property
     def machines(self) -> tuple[Machine, ...]:

@@ -138,17 +138,6 @@ class GkeGpuNodePoolArgs(GpuMachineChoices, NodePoolCluster, PoolArgs):
     def _check_with_earlier_fields(cls, value: Any, info: ValidationInfo) -> Any:
         return _RULES[str(info.field_name)](value, info.data)
 
-    @classmethod
-    def placeholder_wiring(cls, region: str, choices: Mapping[str, Any]) -> dict[str, Any]:  # noqa: ARG003 - EKS uses it
-        return {
-            "project": "acme-ci",
-            "cluster_name": "ci",
-            "location": region,
-            # The real version is known at the deployment, which then checks the fields again. This one supports them
-            # all.
-            "control_plane_version": rules.AUTOSCALED_BLUE_GREEN,
-        }
-
     @property
     def services(self) -> tuple[str, ...]:
         return ("compute.googleapis.com", *(["containerfilesystem.googleapis.com"] if self.image_streaming else []))

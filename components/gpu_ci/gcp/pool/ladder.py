@@ -25,14 +25,11 @@ from ...errors import at_path, invalid, raise_problems
 from ..machine import rules
 from ..machine.args import GpuMachineArgs, GuestAccelerator
 from ..machine.rules import machine_of
-from ..regions import COMPUTE
 from ..resource_names import REGION, Subnetwork
 from .rules import LOCAL_DISKS
 
 # The fields of a machine that a stack file may set.
 _MACHINE_FIELDS = tuple(name for name in GpuMachineArgs.model_fields if name not in GpuMachineArgs.WIRING)
-# Invented values for the other fields of a machine, which the validation of a rung requires.
-_PLACEHOLDER_WIRING = {"project": "acme-ci", "subnetwork": "projects/acme-ci/regions/us-central1/subnetworks/ci"}
 # The markets of a rung. When the manager requests a machine, it can override the market of a template with one of
 # these. Reservations and flex-start need a separate template, and flex-start also another API call.
 MARKETS = ("spot", "standard")
@@ -149,16 +146,6 @@ LadderSubnetworks = Annotated[
         "projects/<project>/regions/<region>/subnetworks/<name>",
     ),
 ]
-
-
-def placeholder_wiring(region: str) -> dict[str, Any]:
-    """Return invented values for the project and the subnetworks of a pool in this region."""
-    subnetwork = "projects/acme-ci/regions/{}/subnetworks/ci"
-    return {
-        "project": "acme-ci",
-        "subnetwork": subnetwork.format(region),
-        "ladder_subnetworks": {each: subnetwork.format(each) for each in COMPUTE},
-    }
 
 
 def rungs(pool: Pool) -> list[Pool]:
@@ -291,7 +278,7 @@ def _may_wait_stopped(chosen: Mapping[str, Any], pool: Mapping[str, Any]) -> boo
 def _machine_problems(rung: LadderRung, chosen: Mapping[str, Any]) -> Iterator[_RungProblem]:
     """Yield the problems that a pool with this machine would have, each at a field of the rung."""
     try:
-        GpuMachineArgs.__pydantic_validator__.validate_python({**chosen, **_PLACEHOLDER_WIRING})
+        GpuMachineArgs.__pydantic_validator__.validate_python({**chosen, **GpuMachineArgs.open_wiring()})
     except ValidationError as error:
         for line in error.errors(include_url=False):
             field, *rest = line["loc"]

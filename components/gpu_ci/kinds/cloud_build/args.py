@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Annotated, Any, ClassVar, Literal
+from typing import Annotated, ClassVar, Literal
 
 from gpu_catalog.cost import Metered
 from pydantic import AfterValidator, ConfigDict, Field, field_validator
@@ -73,10 +73,6 @@ class BuildPoolArgs(PoolArgs):
     @classmethod
     def _machine_type(cls, value: str) -> str:
         return rules.machine_type(value)
-
-    @classmethod
-    def placeholder_wiring(cls, region: str, choices: Mapping[str, Any]) -> dict[str, Any]:  # noqa: ARG003 - has its own
-        return {"project": "acme-ci"}
 
     def metered(self, name: str) -> Metered:
         """Return that Google bills the pool by the build minute. The catalog has no prices for this unit."""

@@ -129,10 +129,6 @@ class BuildGpuBridgeArgs(GpuMachineArgs, PoolArgs):
             raise_problems([at_path(problem, value.deadline_sec, "deadlineSec")])
         return value
 
-    @classmethod
-    def placeholder_wiring(cls, region: str, choices: Mapping[str, Any]) -> dict[str, Any]:  # noqa: ARG003 - has its own
-        return ladder.placeholder_wiring(region)
-
     def demand(self, name: str) -> Demand:
         """Return the machines and disks of the pool `name`, to compute its cost and its quotas."""
         return rules.demand(name, self, self.max, 0)

@@ -104,10 +104,6 @@ class RunnerPoolArgs(GpuMachineArgs, PoolArgs):
     def _check_with_earlier_pool_fields(cls, value: Any, info: ValidationInfo) -> Any:
         return getattr(rules, str(info.field_name))(value, info.data)
 
-    @classmethod
-    def placeholder_wiring(cls, region: str, choices: Mapping[str, Any]) -> dict[str, Any]:  # noqa: ARG003 - EKS uses it
-        return ladder.placeholder_wiring(region)
-
     def runner_labels_of(self, name: str) -> list[str]:
         """Return the runner labels of the pool `name`."""
         return self.runner_labels or rules.default_runner_labels(name)

@@ -154,23 +154,6 @@ class RunnerPoolArgs(PoolArgs):
         """
         raise NotImplementedError
 
-    @classmethod
-    def placeholder_wiring(cls, region: str, choices: Mapping[str, Any]) -> dict[str, Any]:
-        wiring = super().placeholder_wiring(region, choices)
-        return {
-            **{name: value for name, value in wiring.items() if name in cls.WIRING},
-            "namespace": "gpu-ci",
-            "controller": {
-                "service_account_name": "arc",
-                "namespace": "arc-systems",
-                "version": versions.ARC_CHARTS,
-            },
-            # Not validated: secrets must be Outputs, which exist only in a running program.
-            "app": GithubApp.model_construct(id="", installation_id="", private_key=""),
-            "github_config_url": "https://github.com/acme",
-            "runner_group": "gpu",
-        }
-
     def runner_labels_of(self, name: str) -> list[str]:
         """Return the name of the scale set, which is the only label of its runners."""
         return [self.runner.scale_set_name or name]

@@ -31,7 +31,10 @@ def test_every_machine_the_catalog_has_can_be_a_node_where_it_is(name: str) -> N
     machine = catalog.machine(name)
     region = machine.regions[0]
     choices: dict[str, Any] = {
-        **GpuNodeGroupArgs.placeholder_wiring(region, {}),
+        **GpuNodeGroupArgs.open_wiring(),
+        "region": region,
+        "kubernetes_version": "1.35",
+        "subnets": {f"{region}a": "subnet-0123456789abcdef0"},
         "instance_types": [name],
         "market": "standard" if "standard" in machine.markets else machine.markets[0],
         "max": 1,

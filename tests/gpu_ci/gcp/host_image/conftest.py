@@ -13,7 +13,7 @@ from tests.gpu_ci.gcp.host_image.project import Project, project_in_sandbox
 
 @pytest.fixture
 def host_image_args() -> HostImagePipelineArgs:
-    wiring = HostImagePipelineArgs.placeholder_wiring("us-central1", {})
+    wiring = {"project": "acme-ci", "subnetwork": "projects/acme-ci/regions/us-central1/subnetworks/ci"}
     return HostImagePipelineArgs(**HostImagePipeline.EXAMPLE, **wiring)
 
 

@@ -13,10 +13,11 @@ from gpu_ci.kubernetes.name_types import Toleration
 from gpu_ci.kubernetes.pool.args import RunnerPoolArgs
 from gpu_ci.kubernetes.pool.rules import Node
 from gpu_ci.kubernetes.pool.runners import ClusterRunnerPool
+from gpu_ci.kubernetes.scale_set.args import GithubApp
 from pydantic import Field
 
 from tests.gpu_ci.harness import Deployment, deploy
-from tests.gpu_ci.support import COMPUTED, scale_set_wiring
+from tests.gpu_ci.support import COMPUTED, CONTROLLER, scale_set_wiring
 from tests.gpu_ci.test_imports import loaded
 
 RUNNER, OTHER = (f"ghcr.io/acme/{name}@sha256:{digest * 64}" for name, digest in (("runner", "a"), ("other", "b")))
@@ -31,10 +32,6 @@ class Nodes(Args):
     max: Integer = Field(ge=1, description="the maximum number of nodes")
     disk_gib: Integer = Field(default=100, ge=10, description="the size of the disk")
     account: str = Field(default="", description="a field that the program sets")
-
-    @classmethod
-    def placeholder_wiring(cls, region: str, choices: Mapping[str, Any]) -> dict[str, Any]:
-        return {"account": region, "cluster_name": "ci"}  # a field of a pool, and so no wiring
 
 
 class PoolArgs(RunnerPoolArgs, Nodes):
@@ -69,10 +66,21 @@ class Pool(ClusterRunnerPool):
         self.register()
 
 
+# What the program fills in. `app` is not validated: secrets must be Outputs, which exist only in a running program.
+WIRING = {
+    "account": "here",
+    "namespace": "gpu-ci",
+    "controller": CONTROLLER,
+    "app": GithubApp.model_construct(id="", installation_id="", private_key=""),
+    "github_config_url": "https://github.com/acme",
+    "runner_group": "gpu",
+}
+
+
 def args(**changes: Any) -> PoolArgs:
     """The arguments of a pool of two nodes, with these changes."""
     choices = {"max": 2, "runner": {"image": RUNNER}, **changes}
-    return PoolArgs(**{**PoolArgs.placeholder_wiring("here", choices), **choices})
+    return PoolArgs(**{**WIRING, **choices})
 
 
 def pool(**changes: Any) -> Deployment:
@@ -142,6 +150,6 @@ def test_a_node_has_as_many_runners_as_it_has_room_for(runner: dict[str, Any], d
 
 
 def test_a_stack_file_has_the_cluster_and_the_program_has_the_rest() -> None:
-    found = PoolArgs.placeholder_wiring("here", {})
-    assert (found["account"], found["namespace"], "cluster_name" in found) == ("here", "gpu-ci", False)
+    found = PoolArgs.wiring_of({"account": "here", "namespace": "gpu-ci", "cluster_name": "ci"})
+    assert found == {"account": "here", "namespace": "gpu-ci"}
     assert PoolArgs.choice_names() == ("max", "diskGib", "runner", "minIdle", "queue", "smoke", "prePull", "transform")
