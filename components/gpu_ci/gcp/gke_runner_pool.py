@@ -1,6 +1,6 @@
 """The import of GkeRunnerPool for programs. The component is in kinds/gke/."""
 
-from ...kinds.gke.args import GkeRunnerPoolArgs
-from ...kinds.gke.component import GkeRunnerPool
+from ..kinds.gke.args import GkeRunnerPoolArgs
+from ..kinds.gke.component import GkeRunnerPool
 
 __all__ = ["GkeRunnerPool", "GkeRunnerPoolArgs"]
