@@ -57,12 +57,10 @@ class Compared:
 def compared(file: StackFile) -> tuple[StackFile, Compared]:
     """Compare the needs of a file's pools with the limits in the file."""
     file.refuse_mistakes()
-    if unread := [each for each in file.problems if each.path == quotas.QUOTAS and each.rule == "secret-value"]:
-        raise problems_found(file, unread)
+    if wrong := file.problems_of_limits:
+        raise problems_found(file, wrong)
     demands, ladders = quotas.demands(file.pools), quotas.ladder_demands(file.pools)
     given = file.quotas.given
-    if wrong := file.quotas.mistakes:
-        raise problems_found(file, [*wrong])
     needed = quota.needs(demands)
     for demand in ladders:
         needed = {**quota.needs([demand]), **needed}

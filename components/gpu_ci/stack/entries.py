@@ -11,7 +11,6 @@ from typing import Any, TypeVar, cast
 
 from gpu_catalog import region_of
 from gpu_common.secret_patterns import redact
-from pydantic.alias_generators import to_camel
 
 from .. import extras, naming
 from ..component import Component
@@ -90,9 +89,8 @@ class Spec:
     @property
     def problems_of_wiring(self) -> list[Problem]:
         """The problems of its arguments with what the stack gives them."""
-        given = {to_camel(name): value for name, value in (self.model.open_wiring() | dict(self.wiring)).items()}
         try:
-            self.model(**{**given, **self.choices})
+            self.model(**self.choices, **{**self.model.open_wiring(), **self.wiring})
         except ArgsError as error:
             return [each.under(self.path) for each in error.problems]
         return []

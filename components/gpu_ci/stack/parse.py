@@ -117,12 +117,17 @@ class Stack:
     @property
     def problems_of_pools(self) -> list[Problem]:
         """Every problem of the pools' fields, or that the key is a secret."""
-        return [each for each in self._secrets if each.path == POOLS] or self._pools[1]
+        return self._secret(POOLS) or self._pools[1]
 
     @property
     def problems_of_pipelines(self) -> list[Problem]:
         """Every problem of the fields of image pipelines, or that the key is a secret."""
-        return [each for each in self._secrets if each.path == IMAGES] or self._pipelines[1]
+        return self._secret(IMAGES) or self._pipelines[1]
+
+    @property
+    def problems_of_limits(self) -> list[Problem]:
+        """Every mistake in the limits, or that the key is a secret."""
+        return self._secret(QUOTAS) or [*self.quotas.mistakes]
 
     @property
     def quotas(self) -> Quotas:
@@ -154,6 +159,10 @@ class Stack:
         problems += requirements.key_not_on_google(self.specs, site, github)
         # The wiring of an entry can be wrong although each key by itself is not, such as too many labels for AWS.
         return problems or [each for spec in specs if spec.args is None for each in spec.problems_of_wiring]
+
+    def _secret(self, key: str) -> list[Problem]:
+        """The problem of a key that is a secret, or no problem."""
+        return [each for each in self._secrets if each.path == key]
 
     @property
     def _secrets(self) -> list[Problem]:
