@@ -1,6 +1,6 @@
 """Runs a Pulumi program in a fork of a process that has the SDKs imported: most of the CPU time of such a program.
 
-The language host runs this file in the place of the SDK's own script (PULUMI_SANDBOX_EXECUTOR). It hands its arguments,
+The language host runs this file instead of the SDK's own script (PULUMI_SANDBOX_EXECUTOR). It sends its arguments,
 folder, environment and streams to the server of this run of the tests, and ends as the program ends. Without a server,
 or with other packages than the server's, it runs the program itself. All programs of the server have one hash seed, and
 end without atexit; tests about that run AS_FOR_USERS (sandbox_runner.py).

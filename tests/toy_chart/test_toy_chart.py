@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import json
-import os
-import subprocess
-import sys
+from functools import partial
 from pathlib import Path
 
+from tests import other_package
+
 _HERE = Path(__file__).parent
-_ROOT = _HERE.parents[1]
+_run = partial(other_package.run, _HERE)
 _PROGRAM = """
 import json
 from toy_charts.toy_chart import ToyChart
@@ -19,15 +19,6 @@ from tools.docs.components import pages
 [component, namespace, release] = deploy(lambda: build(ToyChart)).rows
 print(json.dumps([namespace.inputs, release.inputs, pages()["reference/kubernetes-components.md"]]))
 """
-
-
-def _run(*command: str) -> str:
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(_HERE), str(_ROOT)])}
-    found = subprocess.run(
-        [sys.executable, *command], cwd=_ROOT, env=environment, capture_output=True, text=True, check=False
-    )
-    assert found.returncode == 0, found.stdout + found.stderr
-    return found.stdout
 
 
 def test_it_passes_the_contract_tests_of_components() -> None:

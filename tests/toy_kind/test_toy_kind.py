@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import json
-import os
-import subprocess
-import sys
+from functools import partial
 from pathlib import Path
 
 import pytest
 import yaml
 
+from tests import other_package
+
 _HERE = Path(__file__).parent
-_ROOT = _HERE.parents[1]
+_run = partial(other_package.run, _HERE)
 _STACK = {"gcp:project": "acme-ci", "gpu-ci:pools": {"toy": {"kind": "toy-machines", "machineType": "g2-standard-4"}}}
 _SCHEMAS = """
 import json
@@ -26,15 +26,6 @@ import json, sys
 from tests.gpu_ci.program.test_program import run
 print(json.dumps([[row.type, row.name] for row in run(json.loads(sys.argv[1])).rows]))
 """
-
-
-def _run(*command: str, cwd: Path = _ROOT) -> str:
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(_HERE), str(_ROOT)])}
-    found = subprocess.run(
-        [sys.executable, *command], cwd=cwd, env=environment, capture_output=True, text=True, check=False
-    )
-    assert found.returncode == 0, found.stdout + found.stderr
-    return found.stdout
 
 
 @pytest.fixture
