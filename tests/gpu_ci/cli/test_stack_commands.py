@@ -316,3 +316,17 @@ def test_the_shipped_stack_files_are_in_order(ask: Ask) -> None:
     names = [str(ROOT / f"Pulumi.{name}.yaml") for name in ("staging", "prod")]
     assert [each["works"] for each in ask("check", *names, "--json").json] == [True, True]
     assert ask("cost", *names).code == ask("quota", *names).code == 0
+
+
+def test_a_secret_in_plain_text_beside_an_encrypted_one_is_a_mistake(ask: Ask, stack: Stack) -> None:
+    app = 'github:appAuth: {id: {secure: v1:x}, installationId: "8", pemFile: hunter2}'
+    answer = ask("check", stack(("config:", f"config:\n  {app}")), "--json")
+    assert [problem["path"] for problem in answer.json[0]["problems"]] == ["github:appAuth.pemFile"]
+    assert "hunter2" not in answer.out
+
+
+def test_quota_refuses_limits_that_are_a_secret(ask: Ask, stack: Stack) -> None:
+    limits = "gpu-ci:quotas:\n    us-central1: {NVIDIA_L4_GPUS: {secure: v1:x}}\n  gpu-ci:pools:"
+    answer = ask("quota", stack(("gpu-ci:pools:", limits)))
+    assert answer.code == 1
+    assert "gpu-ci:quotas: is a secret" in answer.err

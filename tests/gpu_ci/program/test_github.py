@@ -130,3 +130,9 @@ def test_everything_on_github_is_made_anew_for_another_owner() -> None:
     assert {row.request.replacement_trigger.string_value for row in rows} == {"acme"}
     names = [run(stack(owner=owner)).one("pulumi:providers:github").name for owner in ("acme", "other")]
     assert names == ["github-acme", "github-other"]
+
+
+def test_secrets_take_their_transform() -> None:
+    entry = KERNELS["secrets"]["kernels"] | {"transform": {"secret-TOKEN": {"repository": "website"}}}
+    found = run(stack(KERNELS | {"secrets": {"kernels": entry}}))
+    assert found.one("ActionsSecret").inputs["repository"] == "website"

@@ -58,3 +58,12 @@ def test_each_pool_is_validated_once(monkeypatch: pytest.MonkeyPatch) -> None:
     stack = parsed(config({"a": L4, "b": L4}))
     assert (stack.problems, stack.problems, len(stack.pools), stack.quotas.findings) == ([], [], 2, ())
     assert seen.count("RunnerPoolArgs") == 2
+
+
+def test_a_pool_that_does_not_work_with_what_the_stack_gives_it_is_a_problem() -> None:
+    """Google takes up to 64 labels, and AWS up to 50 tags, of which gpu-ci needs some."""
+    values = {"gcp:project": "acme-ci", **ON_CLUSTER, "gpu-ci:pools": {"a": {**A10G, "runner": {"image": IMAGE}}}}
+    values["gpu-ci:site"] = {**values["gpu-ci:site"], "labels": {f"l{number}": "a" for number in range(50)}}
+    stack = parsed(values)
+    assert [(spec.args, stack.problems_of_pools) for spec in stack.specs] == [(None, [])]
+    assert {problem.path for problem in stack.problems} == {"gpu-ci:pools.a.tags"}
