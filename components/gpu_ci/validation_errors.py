@@ -14,6 +14,8 @@ import pulumi
 from pulumi.output import Unknown
 from pydantic import BaseModel
 from pydantic import ValidationError as Invalid
+from pydantic.dataclasses import is_pydantic_dataclass
+from pydantic.fields import FieldInfo
 
 from .errors import Problem, did_you_mean, in_yaml, nearest, unknown_field
 
@@ -24,9 +26,12 @@ _RULES = {
     "missing": ("missing", "is missing"),
     "string_type": ("wrong-type", "must be text"),
     "list_type": ("wrong-type", "must be a list"),
+    "tuple_type": ("wrong-type", "must be a list"),
+    "frozen_set_type": ("wrong-type", "must be a list"),
     "dict_type": ("wrong-type", "must be a map"),
     "model_type": ("wrong-type", "must be a map"),
     "model_attributes_type": ("wrong-type", "must be a map"),
+    "dataclass_type": ("wrong-type", "must be a map"),
     "bool_type": ("wrong-type", "must be true or false"),
     "bool_parsing": ("wrong-type", "must be true or false"),
     "too_short": ("too-few", "must have at least {min_length} entries"),
@@ -43,7 +48,8 @@ _RULES = {
 _SAME_WORD = 0.85
 """The similarity of a word with one wrong letter (difflib's ratio). That of enabled and disabled is 0.8."""
 _HIDDEN = "a value that is not shown, because it may be a secret"
-_NOT_A_MAP = ("dict_type", "model_type", "model_attributes_type")
+_NOT_A_MAP = ("dict_type", "model_type", "model_attributes_type", "dataclass_type")
+_UNKNOWN_KEY = ("extra_forbidden", "unexpected_keyword_argument")
 _AT_LEAST_ONE = {"too_short": "needs at least one", "string_too_short": "must not be empty"}
 """Texts for a minimum length of one."""
 
@@ -87,7 +93,7 @@ def explain(
 
 def _explain(line: dict[str, Any], model: type[BaseModel], under: Loc, show: bool, hidden: Collection[str]) -> Problem:
     kind, value, context = line["type"], line["input"], line.get("ctx", {})
-    if kind == "extra_forbidden":
+    if kind in _UNKNOWN_KEY:
         *steps, key = line["loc"]
         place = _locate((*under, *steps), model)
         return unknown_field(join(place.path, key), str(key), [each for each in place.choices if each not in hidden])
@@ -154,18 +160,18 @@ def _locate(loc: Loc, model: type[BaseModel]) -> Place:
         if len(at) > 1 and (chosen := [each for each in at if tag_of(each)[1] == step]):
             at = chosen
             continue
-        fields = at[0].model_fields if at else {}
-        field = next((f for name, f in fields.items() if step in (name, f.alias)), None)
+        fields = fields_of(at[0]) if at else {}
+        name, field = next(((name, f) for name, f in fields.items() if step in (name, f.alias)), ("", None))
         path = join(path, str(field.alias) if field and field.alias else step)
         example = f"such as {field.alias}: {in_yaml(field.examples[0])}" if field and field.examples else ""
         if field:
-            description = field.description or ""
+            description = _description(at[0], name)
             at = list(nested_models(field.annotation, *field.metadata))
             by_name = get_origin(field.annotation) is dict and bool(at)
             redacted = redacted or _takes_secrets(field.annotation, *field.metadata)
     if len(at) > 1:
         return Place(path, description, [tag_of(each)[1] for each in at], tag_of(at[0])[0], redacted, example, at)
-    keys = [str(field.alias) for each in at for field in each.model_fields.values()]
+    keys = [str(field.alias) for each in at for field in fields_of(each).values()]
     return Place(path, description, keys, "", redacted, example)
 
 
@@ -185,14 +191,26 @@ def _takes_secrets(*annotations: Any) -> bool:
     )
 
 
-def nested_models(*annotations: Any) -> Iterator[type[BaseModel]]:
-    """Yield the models in a field's annotation, at any depth in lists, unions and In[...]."""
+def nested_models(*annotations: Any) -> Iterator[type[Any]]:
+    """Yield the models and dataclasses of pydantic in an annotation, at any depth in lists, unions and In[...]."""
     for annotation in annotations:
-        if isinstance(annotation, type) and issubclass(annotation, BaseModel):
+        if is_pydantic_dataclass(annotation) or (isinstance(annotation, type) and issubclass(annotation, BaseModel)):
             yield annotation
         else:
             item = getattr(annotation, "item", None)
             yield from nested_models(*get_args(annotation), *([item] if item else []))
+
+
+def fields_of(model: Any) -> dict[str, FieldInfo]:
+    """Return the fields of a model or of a dataclass of pydantic, by name."""
+    fields: dict[str, FieldInfo] = model.__pydantic_fields__
+    return fields
+
+
+def _description(model: Any, name: str) -> str:
+    """Return the description of a field. Dataclasses of pydantic do not inherit those of their bases."""
+    fields = (fields_of(each).get(name) for each in model.__mro__ if "__pydantic_fields__" in vars(each))
+    return next((field.description for field in fields if field and field.description), "")
 
 
 def tag_of(model: type[BaseModel]) -> tuple[str, str]:
@@ -200,7 +218,7 @@ def tag_of(model: type[BaseModel]) -> tuple[str, str]:
 
     Raise LookupError if the model has no such field. The model then cannot be part of a choice.
     """
-    for name, field in model.model_fields.items():
+    for name, field in fields_of(model).items():
         choices = get_args(field.annotation) if get_origin(field.annotation) is Literal else ()
         if len(choices) == 1:
             return str(field.alias or name), str(choices[0])

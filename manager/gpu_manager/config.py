@@ -7,14 +7,24 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
-from typing import Annotated, Any, Union
+from typing import Annotated, Any, Literal, Union
 
-from pydantic import BeforeValidator, Discriminator, Field, Tag, ValidationError, create_model, model_validator
+from pydantic import (
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Discriminator,
+    Field,
+    Tag,
+    ValidationError,
+    create_model,
+    model_validator,
+)
+from pydantic.dataclasses import dataclass
 
 from . import suppliers
 from .decision.jobs import is_of_another
-from .model import Job, OtherPool, Pool
-from .pool_config import DEFAULT, Model, Name, PoolConfig
+from .model import CONFIGURED, DEFAULT_SUPPLIER, Job, Name, OtherPool, Pool
 
 Number = Annotated[
     int, BeforeValidator(lambda value: int(value) if isinstance(value, str) and value.isdecimal() else value)
@@ -25,23 +35,10 @@ class ConfigError(Exception):
     """The configuration is invalid. The text names each mistake and contains no secret."""
 
 
-class OtherPoolConfig(Model):
-    """A pool of another manager of the stack."""
-
-    manager: Name
-    """The name of that manager."""
-    labels: list[str] = Field(min_length=1, max_length=100)
-    """Labels of its runners, 1 to 100."""
-    runner_group: str = "Default"
-    """The runner group that its runners join."""
-
-    def plain(self) -> OtherPool:
-        """Return the pool as the type that the control loop uses."""
-        return OtherPool(self.manager, frozenset(label.lower() for label in self.labels), self.runner_group)
-
-
-class GithubConfig(Model):
+class GithubConfig(BaseModel):
     """The GitHub organization and the manager's App."""
+
+    model_config = ConfigDict(**CONFIGURED, frozen=True)
 
     owner: str = Field(min_length=1)
     """The login of the organization."""
@@ -55,16 +52,18 @@ class GithubConfig(Model):
     """The address of GitHub's API."""
 
 
-class Config(Model):
+class Config(BaseModel):
     """The configuration of one manager."""
+
+    model_config = ConfigDict(**CONFIGURED, frozen=True)
 
     name: Name
     """The name of the manager. The manager changes only machines whose label gpu-ci-manager has this name."""
     github: GithubConfig
     """The organization, and the App as which the manager authenticates."""
-    pools: Sequence[PoolConfig] = Field(min_length=1)
+    pools: Sequence[Pool] = Field(min_length=1)
     """The pools, each with machines of one supplier."""
-    other_pools: Sequence[OtherPoolConfig] = ()
+    other_pools: Sequence[OtherPool] = ()
     """The pools of the other managers of the stack."""
 
     @model_validator(mode="after")
@@ -80,14 +79,13 @@ class Config(Model):
         return 1 + len({each.manager for each in self.other_pools})
 
     def pools_by_supplier(self) -> dict[str, list[Pool]]:
-        """Return the pools of each supplier as the type that the control loop uses."""
+        """Return the pools of each supplier."""
         names = dict.fromkeys(pool.supplier for pool in self.pools)
-        return {name: [pool.plain() for pool in self.pools if pool.supplier == name] for name in names}
+        return {name: [pool for pool in self.pools if pool.supplier == name] for name in names}
 
     def is_of_another(self) -> Callable[[Job], bool]:
         """Return a function that is True for a job for which another manager of the stack starts the machine."""
-        pools, others = [each.plain() for each in self.pools], [each.plain() for each in self.other_pools]
-        return lambda job: is_of_another(job, self.name, pools, others)
+        return lambda job: is_of_another(job, self.name, self.pools, self.other_pools)
 
 
 def read(file: Path) -> Config:
@@ -133,15 +131,22 @@ def _model(value: Any, file: str) -> type[Config]:
 @cache
 def _of_suppliers(names: tuple[str, ...]) -> type[Config]:
     """Return the model in which each pool has the form of its supplier. Raises KeyError for an unknown supplier."""
-    models = [Annotated[suppliers.supplier(name).POOL, Tag(name)] for name in names or (DEFAULT,)]
+    models = [Annotated[_of_supplier(name), Tag(name)] for name in names or (DEFAULT_SUPPLIER,)]
     pool = Annotated[Union[tuple(models)], Discriminator(_supplier_of)] if len(models) > 1 else models[0]  # noqa: UP007
     about = Config.model_fields["pools"].description
     field = (list[pool], Field(min_length=1, description=about))  # type: ignore[valid-type]
     return create_model("Config", __base__=Config, pools=field)
 
 
+def _of_supplier(name: str) -> Any:
+    """Return the type of a supplier's pools. Its field `supplier` has one value, by which a message finds the type."""
+    given = suppliers.supplier(name).POOL
+    fields = {"__annotations__": {"supplier": Literal[name]}, "supplier": name}
+    return dataclass(type(given.__name__, (given,), fields), frozen=True, config=CONFIGURED)
+
+
 def _supplier_of(pool: Any) -> str:
-    return str(pool.get("supplier", DEFAULT)) if isinstance(pool, dict) else DEFAULT
+    return str(pool.get("supplier", DEFAULT_SUPPLIER)) if isinstance(pool, dict) else DEFAULT_SUPPLIER
 
 
 _HINT = "pulumi stack output manager --json > manager.json"

@@ -22,8 +22,7 @@ from .cli import options
 from .config import Config
 from .github.adapter import GithubAdapter
 from .github.app_token import App
-from .model import Pool
-from .pool_config import DEFAULT
+from .model import DEFAULT_SUPPLIER, Pool
 from .ports import Refused, Unavailable
 
 _ACT_AS = "iam.serviceAccounts.actAs"
@@ -41,7 +40,7 @@ class Target:
     @cached_property
     def pools(self) -> list[Pool]:
         """The pools on Compute Engine."""
-        return [pool.plain() for pool in self.config.pools if pool.supplier == DEFAULT]
+        return [pool for pool in self.config.pools if pool.supplier == DEFAULT_SUPPLIER]
 
     @cached_property
     def github(self) -> GithubAdapter:

@@ -7,12 +7,29 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Literal, NamedTuple
+from typing import Annotated, Literal, NamedTuple, TypeVar
 
 from gpu_catalog.locations import region_of
+from pydantic import AfterValidator, ConfigDict, Field, model_validator
+from pydantic.alias_generators import to_camel
+from pydantic.dataclasses import dataclass as pydantic_dataclass
+from pydantic_core import PydanticCustomError
 
 OFF = ("STOPPED", "SUSPENDED", "TERMINATED")
 """Google's states of a machine that is off (discovery document compute v1, Instance.status)."""
+
+DEFAULT_SUPPLIER = "compute-engine"
+"""The supplier of a pool whose configuration names none."""
+
+CONFIGURED = ConfigDict(alias_generator=to_camel, populate_by_name=True, extra="forbid", use_attribute_docstrings=True)
+"""Of types that are read from the stack's output `manager`. Descriptions of fields are parts of messages."""
+
+Name = Annotated[str, Field(pattern=r"^[a-z]([-a-z0-9]{0,38}[a-z0-9])?$")]
+Labels = Annotated[
+    frozenset[str],
+    Field(min_length=1, max_length=100),
+    AfterValidator(lambda labels: frozenset(map(str.lower, labels))),
+]
 
 RunStatus = Literal["queued", "in_progress", "completed", "waiting", "requested", "pending"]
 """GitHub's states of a workflow run and of a job."""
@@ -23,26 +40,25 @@ def printable(text: str) -> str:
     return "".join(each if each.isprintable() else " " for each in text)
 
 
-@dataclass(frozen=True)
+@pydantic_dataclass(frozen=True, config=CONFIGURED)
 class Offer:
     """A machine that a supplier offers: where, of which type, in which market and for which price.
 
     A pool's offers are the rungs of its capacity ladder.
     """
 
-    zone: str
-    """The place in which the supplier starts the machine: a zone of Compute Engine, or what another supplier has."""
-    machine_type: str
-    market: str
-    """spot, standard, reservation or flex-start. The supplier may preempt a spot machine."""
+    zone: Annotated[str, Field(min_length=1)]
+    """The place in which the supplier starts the machine, such as a zone or a data centre."""
+    machine_type: Annotated[str, Field(min_length=1)]
+    """A machine type, such as g2-standard-8."""
+    market: Annotated[str, Field(pattern=r"^(spot|standard|reservation|flex-start)$")]
+    """The market of the machine: spot, standard, reservation or flex-start."""
     gpu: str = ""
-    """The supplier's name of the GPU, such as nvidia-l4. Quotas are per region, GPU and market."""
-    usd_per_hour: float | None = None
-    """The price of one machine; None if it is unknown."""
+    """The supplier's name of the GPU, such as nvidia-l4."""
+    usd_per_hour: float | None = Field(default=None, ge=0)
+    """The price of one machine."""
     template: str = ""
-    """What the machine is made from, if it differs from the pool's template, such as the self link of an instance
-    template whose check passed.
-    """
+    """What the machine is made from, if it differs from the pool's template."""
 
     @property
     def region(self) -> str:
@@ -50,6 +66,7 @@ class Offer:
 
     @property
     def preemptible(self) -> bool:
+        """True if the supplier may preempt the machine."""
         return self.market == "spot"
 
 
@@ -81,31 +98,61 @@ class Reason:
         return self.code not in ("no-pool", "never-picked-up", "expired")
 
 
-@dataclass(frozen=True)
-class Pool:
-    """The manager's view of a pool, taken from the stack's outputs. config.PoolConfig describes the fields."""
+_Offer = TypeVar("_Offer", bound=Offer)
 
-    name: str
-    account: str
-    """The account of the supplier in which the machines are: a Google Cloud project, or what another supplier has."""
-    template: str
-    """What the machines are made from. Only the supplier knows its meaning."""
-    rungs: tuple[Offer, ...]
-    """The pool's capacity ladder: the rungs in the order in which machines are requested."""
-    max: int
-    labels: frozenset[str]
-    """Lower-case labels of the pool's runners. A job matches if its labels are a subset of them."""
+
+def _not_empty(rungs: tuple[_Offer, ...]) -> tuple[_Offer, ...]:
+    # pydantic's own minimum would also count a list whose rungs are invalid as empty.
+    if not rungs:
+        raise PydanticCustomError("too_short", "needs at least one", {"min_length": 1})
+    return rungs
+
+
+Rungs = Annotated[tuple[_Offer, ...], AfterValidator(_not_empty)]
+
+
+@pydantic_dataclass(frozen=True, config=CONFIGURED)
+class Pool:
+    """A pool, as the stack's output `manager` has it. A supplier may have a subclass with its own forms of fields."""
+
+    name: Name
+    """The name of the pool: 1 to 40 lower-case letters, digits and dashes."""
+    account: Annotated[str, Field(min_length=1, alias="project")]
+    """The account of the supplier, such as a Google Cloud project."""
+    template: Annotated[str, Field(min_length=1)]
+    """What the machines are made from, such as an instance template. Only the supplier knows its meaning."""
+    rungs: Rungs[Offer]
+    """The places where the manager requests machines, in order."""
+    max: Annotated[int, Field(ge=1, le=1000)]
+    """The most machines at any time, 1 to 1000."""
+    labels: Labels
+    """Labels of the runners, 1 to 100. A job matches if its labels are a subset of them."""
     runner_group: str = "Default"
-    boot_sec: int = 1200
-    """The most seconds from the start of a machine to its registered runner. Then the agent powers the machine off."""
-    idle_sec: int = 600
-    """Seconds that a registered runner waits for a job before the agent powers its machine off."""
-    price_ceiling_usd: float | None = None
-    """Rungs with a higher price per hour are skipped."""
-    registered_by: str = "machine"
-    wait_objective_sec: int | None = None
-    standby: int = 0
-    """The number of machines that are kept stopped, checked and ready to start for a job."""
+    """The runner group that the runners join."""
+    boot_sec: int = Field(default=1500, ge=60)
+    """Seconds from the start of a machine to its registered runner, at least 60. Then the agent powers it off."""
+    idle_sec: int = Field(default=600, ge=1)
+    """Seconds that a runner waits for a job before the agent powers its machine off, at least 1."""
+    price_ceiling_usd: float | None = Field(default=None, gt=0)
+    """The highest price of a machine, in USD per hour. Rungs with a higher price are skipped."""
+    registered_by: Literal["machine", "manager"] = "machine"
+    """The program that registers the runners: machine or manager."""
+    wait_objective_sec: int | None = Field(default=None, ge=1)
+    """Seconds that a job may wait for its runner before an alert counts it, at least 1."""
+    standby: int = Field(default=0, ge=0, le=1000)
+    """The number of stopped machines that wait for jobs, 0 to max. It needs registeredBy: manager."""
+    supplier: str = DEFAULT_SUPPLIER
+    """The supplier of the machines."""
+
+    @model_validator(mode="after")
+    def _standby(self) -> Pool:
+        if self.standby > self.max:
+            raise ValueError(f"standby: {self.standby} is more than max, which is {self.max}")
+        if self.standby and self.registered_by != "manager":
+            raise ValueError(
+                "standby: needs registeredBy: manager, because a machine that registers itself cannot wait stopped"
+            )
+        return self
 
     @property
     def templates(self) -> tuple[str, ...]:
@@ -125,15 +172,16 @@ class Pool:
         return None
 
 
-@dataclass(frozen=True)
+@pydantic_dataclass(frozen=True, config=CONFIGURED)
 class OtherPool:
     """A pool of another manager of the stack."""
 
-    manager: str
+    manager: Name
     """The name of that manager."""
-    labels: frozenset[str]
-    """Lower-case labels of the pool's runners."""
+    labels: Labels
+    """Labels of its runners, 1 to 100."""
     runner_group: str = "Default"
+    """The runner group that its runners join."""
 
 
 class JobKey(NamedTuple):

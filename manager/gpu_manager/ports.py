@@ -12,7 +12,6 @@ from dataclasses import dataclass, field
 from typing import Any, ClassVar, NamedTuple, Protocol
 
 from .model import Insert, InsertError, Job, Machine, NewRunner, Offer, OperationState, Pool, Run, RunKey, Runner
-from .pool_config import PoolConfig
 
 
 def uptime() -> float:
@@ -140,8 +139,8 @@ class Supplier(ABC):
 
     TITLE: ClassVar[str]
     """The name of the vendor's service in the log, such as Compute Engine."""
-    POOL: ClassVar[type[PoolConfig]] = PoolConfig
-    """The model of a pool's configuration, with the forms of this supplier's accounts, templates and zones."""
+    POOL: ClassVar[type[Pool]] = Pool
+    """The type of its pools, with the forms of this supplier's accounts, templates and zones."""
     channel: Channel
 
     @abstractmethod

@@ -15,6 +15,7 @@ from pathlib import Path
 import pytest
 from cryptography.hazmat.primitives import serialization
 from gpu_manager import suppliers
+from gpu_manager.config import ConfigError, read
 from gpu_manager.model import Offer, Pool
 from gpu_manager.ports import Supplier
 from pulumi_sandbox.providers.github.actions.state import Definition, Step
@@ -22,7 +23,7 @@ from pulumi_sandbox.providers.machines.local_services import LocalServices
 from pulumi_sandbox.world.store import World
 
 from tests.manager.suppliers.contract import SupplierContract, public_key
-from tests.manager.test_config import POOL
+from tests.manager.test_config import CONFIG, POOL
 from tests.sandbox.providers.github.actions.conftest import APP, INSTALLATION, Hub, key
 
 _HERE = Path(__file__).parent
@@ -77,6 +78,20 @@ def vendor(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Toys]:
 
 class TestToySupplier(SupplierContract):
     pass
+
+
+def test_each_mistake_in_the_pools_of_two_suppliers_has_its_place(vendor: Toys, tmp_path: Path) -> None:
+    rung = {"zone": "here", "machineType": "process", "market": "standard", "zones": []}
+    toy = {**POOL, "supplier": "toy", "name": "toy", "max": 0, "rungs": [rung]}
+    (tmp_path / "manager.json").write_text(json.dumps({**CONFIG, "pools": [{**POOL, "template": "l4"}, toy]}))
+    with pytest.raises(ConfigError) as found:
+        read(tmp_path / "manager.json")
+    mistakes = [line.split(": ", 1)[1] for line in str(found.value).splitlines() if line.startswith("/")]
+    assert mistakes == [
+        "pools[0].template: has a form that is not accepted",
+        "pools[1].rungs[0].zones: unknown key",
+        "pools[1].max: must be at least 1",
+    ]
 
 
 def test_its_machine_runs_a_job_of_the_sandbox_while_another_supplier_does_not_answer(

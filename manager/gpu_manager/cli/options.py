@@ -18,7 +18,7 @@ from gpu_ci.cli.output import InputError
 
 from ..config import Config, ConfigError, parse, read
 from ..memory import Memory
-from ..pool_config import DEFAULT
+from ..model import DEFAULT_SUPPLIER
 from ..ports import Refused, Unavailable
 from ..stores.bucket import BucketStore, GoogleObject
 from ..stores.sqlite import SqliteStore
@@ -71,7 +71,7 @@ class MemoryOf:
     @property
     def key(self) -> str:
         """The key in the store. That of Compute Engine is the only one in stores of version 0.1.0."""
-        return "memory" if self.supplier == DEFAULT else f"memory of {self.supplier}"
+        return "memory" if self.supplier == DEFAULT_SUPPLIER else f"memory of {self.supplier}"
 
     def load(self) -> Memory:
         return self.store.load(self.key)

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterable, Sequence
-from dataclasses import replace
 
 from ..memory import Cooldown, Memory, StoppedPool
 from ..model import InsertError, Offer, Pool, Reason
@@ -34,13 +33,13 @@ FOR_PEOPLE = ("refused", "pool-stopped", "price-ceiling")
 _ORDER = ("no-capacity", "over-quota", *FOR_PEOPLE)
 
 
-def choose(pool: Pool, memory: Memory, now: float, avoid_preemptible: bool) -> Offer | Reason:
-    """Return the first rung on which a machine may be requested now, or the reason against all rungs.
+def without_preemptible(rungs: Sequence[Offer]) -> Sequence[Offer]:
+    """Return the rungs that are not preemptible, or all rungs if there is none."""
+    return [rung for rung in rungs if not rung.preemptible] or rungs
 
-    With `avoid_preemptible`, preemptible rungs are not considered, if the pool has other rungs.
-    """
-    non_preemptible = tuple(rung for rung in pool.rungs if not rung.preemptible)
-    rungs = non_preemptible if avoid_preemptible and non_preemptible else pool.rungs
+
+def choose(pool: Pool, rungs: Sequence[Offer], memory: Memory, now: float) -> Offer | Reason:
+    """Return the first of these rungs of a pool on which a machine may be requested now, or the reason against all."""
     # Only a place with a remembered stockout waits for the answer to a pending request.
     awaited_places = {place(pending.rung) for pending in memory.pending.values()} if memory.cooldowns else frozenset()
     reason_by_rung: dict[Offer, Reason | None] = {}
@@ -116,7 +115,7 @@ def remember_failure(pool: str, rung: Offer, error: InsertError, memory: Memory,
             memory.cooldowns[place(rung)] = Cooldown(now + pause_sec(stockouts), stockouts, error.zones_available)
         memory.preferred.pop(place(rung), None)
         for zone in error.zones_available:
-            named_place = place(replace(rung, zone=zone))
+            named_place = place(rung, zone)
             if _failed_recently(memory.cooldowns.get(named_place), now):
                 # Google may name two zones without capacity, each in the error of the other zone.
                 continue
@@ -260,9 +259,12 @@ def _breaker_is_open(rung: Offer, memory: Memory) -> bool:
     return any(b - a <= _BREAKER_WITHIN_SEC for a, b in zip(times, times[_BREAKER_COUNT - 1 :], strict=False))
 
 
-def place(rung: Offer) -> str:
-    """Return the key of a place that can run out of capacity: one zone, machine type and market."""
-    return f"{rung.zone} {_machine(rung)}"
+def place(rung: Offer, zone: str = "") -> str:
+    """Return the key of a place that can run out of capacity: one zone, machine type and market.
+
+    With `zone`, return the place of the same machine in that zone.
+    """
+    return f"{zone or rung.zone} {_machine(rung)}"
 
 
 def refusal_key(pool: str, rung: Offer) -> str:

@@ -365,7 +365,8 @@ def _no_pool(job: Job, pools: Sequence[Pool]) -> Reason | None:
 def _next_rung(supply: Supply, memory: Memory, now: float, avoid_preemptible: bool) -> Offer | Reason:
     """Return the rung of the pool's next machine, or the reason why the pool starts none."""
     pool = supply.pool
-    chosen = capacity.choose(pool, memory, now, avoid_preemptible)
+    rungs = capacity.without_preemptible(pool.rungs) if avoid_preemptible else pool.rungs
+    chosen = capacity.choose(pool, rungs, memory, now)
     ends_by_itself = isinstance(chosen, Offer) or chosen.code not in capacity.FOR_PEOPLE
     if ends_by_itself and supply.count >= pool.max:
         return Reason("at-max", f"{supply.count} of {pool.max} machines are in use")

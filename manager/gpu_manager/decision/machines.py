@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
 from ..memory import MachineMemory, Memory, StoppedPool
-from ..model import Action, Delete, InsertError, Job, Machine, Observation, Offer, Pool, RemoveRunner, Runner
+from ..model import Action, Delete, InsertError, Job, Machine, Observation, Pool, RemoveRunner, Runner
 from . import capacity, standby
 from .names import slug
 
@@ -44,7 +44,8 @@ def update(pools: Mapping[str, Pool], observation: Observation, memory: Memory) 
             entry.first_seen, entry.waits_for, entry.zone = now, machine.job, machine.zone
         elif entry.waits_for:
             entry.waits_for = ""
-            capacity.forget_stockouts(Offer(machine.zone, machine.machine_type, machine.market), memory)
+            if pool and (rung := pool.rung_of(machine)):
+                capacity.forget_stockouts(rung, memory)
         if machine.status == "RUNNING" and entry.running_since is None:
             entry.running_since = now
     for name, entry in memory.machines.items():

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import replace
 
 from ..memory import MachineMemory, Memory, Pending, StandbyMemory
 from ..model import Insert, Job, Machine, Observation, Offer, Pool, Start, Stop
@@ -132,7 +131,7 @@ def refill(pool: Pool, existing: int, count: int, memory: Memory, now: float) ->
     entry = memory.standby.setdefault(pool.name, StandbyMemory())
     rungs = _standby_rungs(pool, memory)
     while rungs and existing < pool.standby and count < pool.max and now >= _next_try(entry, pool):
-        rung = capacity.choose(replace(pool, rungs=rungs), memory, now, avoid_preemptible=False)
+        rung = capacity.choose(pool, rungs, memory, now)
         if not isinstance(rung, Offer):
             return
         entry.made = max(entry.made + 1, int(now))

@@ -30,7 +30,7 @@ def test_the_output_is_a_configuration_that_the_manager_takes(tmp_path: Path) ->
     config = read(file)
     assert (config.name, config.github.owner) == ("stack", "acme")
     assert (config.github.app_id, config.github.installation_id) == (37, 38)
-    [pool] = [each.plain() for each in config.pools]
+    [pool] = config.pools
     assert (pool.name, pool.max, pool.labels) == ("l4", 4, frozenset({"self-hosted", "gpu", "l4"}))
     assert [(rung.zone, rung.machine_type, rung.market, rung.gpu) for rung in pool.rungs] == [
         ("us-central1-a", "g2-standard-8", "spot", "nvidia-l4"),
@@ -122,7 +122,7 @@ def test_the_output_has_the_rungs_of_a_ladder_with_their_templates_and_prices(tm
     found = run(with_ladder(subnetworks={"us-central1": SUBNETWORK, "us-east1": EAST}))
     file = tmp_path / "manager.json"
     file.write_text(json.dumps(found.outputs[STACK]["manager"]))
-    [pool] = [each.plain() for each in read(file).pools]
+    [pool] = read(file).pools
     assert [(rung.zone, rung.market) for rung in pool.rungs] == [
         ("us-central1-a", "spot"),
         ("us-central1-b", "spot"),

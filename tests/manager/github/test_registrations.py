@@ -7,12 +7,13 @@ import json
 import httpx2
 import pytest
 from gpu_manager.github.adapter import GithubAdapter
-from gpu_manager.model import NewRunner, Pool
+from gpu_manager.model import NewRunner, Offer, Pool
 from gpu_manager.ports import Refused, Unavailable
 
 from tests.manager.github.fake_github import FakeGithub, runner
 
-POOL = Pool("l4", "example", "templates/l4", (), 2, frozenset({"self-hosted", "gpu", "l4"}), "gpu")
+RUNG = Offer("us-central1-a", "g2-standard-8", "spot")
+POOL = Pool("l4", "example", "templates/l4", (RUNG,), 2, frozenset({"self-hosted", "gpu", "l4"}), "gpu")
 NAME = "l4-0a1b2c3d-42"
 CREATE = "POST /orgs/example-org/actions/runners/generate-jitconfig"
 TAKEN = httpx2.Response(409, json={"message": f"Already exists - A runner with the name {NAME} already exists."})
