@@ -15,6 +15,7 @@ from gpu_catalog import region_of
 from pydantic import Field, ValidationInfo, field_validator
 
 from .. import naming, versions
+from ..args import OPEN
 from ..errors import ArgsError, Problem, at_path, invalid, raise_problems
 from ..kubernetes.cluster import Cluster, Connection, PoolEntry, kubeconfig_with_program, wrong_gpu_resource
 from ..kubernetes.device_plugin import DevicePlugin, DevicePluginArgs, resource_of
@@ -190,16 +191,13 @@ def _supported_strategy(plugin: DevicePluginArgs) -> DevicePluginArgs:
     return plugin
 
 
-def _known_subnets(given: Mapping[str, Any], region: Any) -> dict[str, str]:
-    """Return the subnets of the region by zone.
-
-    A placeholder replaces an invalid subnet, so that no zone is missing.
-    """
-    found: dict[str, str] = {}
-    for at, (zone, subnet) in enumerate(given.items()):
+def _known_subnets(given: Mapping[str, Any], region: Any) -> dict[str, Any]:
+    """Return the subnets of the region by zone. An invalid subnet is OPEN, so that no zone is missing."""
+    found: dict[str, Any] = {}
+    for zone, subnet in given.items():
         in_order = isinstance(subnet, str) and re.fullmatch(SUBNET, subnet) and subnet not in found.values()
         if re.fullmatch(ZONE, zone) and (not isinstance(region, str) or region_of(zone) == region):
-            found[zone] = subnet if in_order else f"subnet-{at:017x}"
+            found[zone] = subnet if in_order else OPEN
     return found
 
 

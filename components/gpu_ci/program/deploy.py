@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import signal
+import sys
 from collections.abc import Mapping
 from datetime import date
 from typing import TYPE_CHECKING
@@ -32,6 +33,9 @@ def deploy() -> None:
     """
     try:
         _deploy()
+    except stack_file.StackFileError as wrong:
+        pulumi.log.error(str(wrong))
+        sys.exit(32)  # with this code, Pulumi's language host adds no "unhandled error" below the report
     except ModuleNotFoundError as error:
         if not (hint := extras.hint(error.name or "")):
             raise
@@ -44,7 +48,7 @@ def _deploy() -> None:
     signal.signal(signal.SIGINT, signal.SIG_DFL)
 
     # The whole stack file is checked first. No resource is registered if the file has a problem.
-    stack = stack_file.load_or_exit()
+    stack = stack_file.load()
 
     # One network for each region under `networks` of the site.
     networks = _networks(stack)

@@ -5,7 +5,6 @@ Only this module uses pulumi.Config.
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -39,18 +38,6 @@ def load() -> Stack:
     if stack.problems:
         raise StackFileError(stack)
     return stack
-
-
-def load_or_exit() -> Stack:
-    """Read the stack file, or end the program with the report of its problems.
-
-    With exit code 32, Pulumi's Python language host adds no "unhandled error" below the report.
-    """
-    try:
-        return load()
-    except StackFileError as wrong:
-        pulumi.log.error(str(wrong))
-        sys.exit(32)
 
 
 def stack_file() -> str:

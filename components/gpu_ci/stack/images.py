@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from typing import Any
 
-from ..errors import Problem
 from ..kinds import image_component_for, image_kind_names
-from .entries import Family, Spec, check_entries
+from .entries import Family
 
 IMAGES = "gpu-ci:images"
 FAMILY = Family(
@@ -19,13 +18,6 @@ FAMILY = Family(
     image_kind_names,
     image_component_for,
 )
-
-
-def check(
-    value: Any, described: Any, readable: bool, wiring_of: Callable[[Spec], Mapping[str, Any]]
-) -> tuple[list[Spec], list[Problem]]:
-    """Return every pipeline of a known kind, and every problem. The arguments are those of `check_entries`."""
-    return check_entries(FAMILY, Spec, value, described, readable, wiring_of) if value is not None else ([], [])
 
 
 def pinned(

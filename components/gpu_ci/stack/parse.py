@@ -20,7 +20,7 @@ from ..pool_args import PoolArgs
 from ..validation_errors import join
 from . import clusters, images, pools, provider_secrets, quotas, requirements
 from .clusters import CLUSTERS
-from .entries import Spec
+from .entries import Spec, check_entries
 from .hints import problems_of, section
 from .images import IMAGES
 from .lines import LineOf, no_line
@@ -203,11 +203,18 @@ class Stack:
     def _pools(self) -> tuple[list[PoolSpec], list[Problem]]:
         if POOLS in self.secrets:
             return [], []
-        return pools.check(self.values[POOLS], self.values[CLUSTERS], self._has_clusters, self._wiring)
+        given, of_clusters = self.values[POOLS], self.values[CLUSTERS]
+        if none := pools.missing(given):
+            return [], none
+        specs, problems = check_entries(pools.FAMILY, PoolSpec, given, of_clusters, self._has_clusters, self._wiring)
+        return specs, problems + pools.same_labels(specs)
 
     @cached_property
     def _pipelines(self) -> tuple[list[Spec], list[Problem]]:
-        return images.check(self.values[IMAGES], self.values[CLUSTERS], self._has_clusters, self._wiring_of_pipeline)
+        given, of_clusters = self.values[IMAGES], self.values[CLUSTERS]
+        if given is None:
+            return [], []
+        return check_entries(images.FAMILY, Spec, given, of_clusters, self._has_clusters, self._wiring_of_pipeline)
 
     @cached_property
     def _quotas(self) -> tuple[Quotas, list[Problem]]:

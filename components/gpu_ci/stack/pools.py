@@ -5,7 +5,7 @@ The choices of a pool are the fields that the user wrote for it. Its wiring is t
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, cast
 
@@ -13,7 +13,7 @@ from ..errors import Problem, in_yaml
 from ..kinds import component_for, kind_names
 from ..pool_args import PoolArgs
 from ..pool_kind import EXAMPLE_KIND
-from .entries import Family, Spec, check_entries, region_of_choices
+from .entries import Family, Spec, region_of_choices
 
 POOLS = "gpu-ci:pools"
 FAMILY = Family(
@@ -60,23 +60,16 @@ def valid_pools(specs: Iterable[PoolSpec], problems: Iterable[Problem]) -> list[
     ]
 
 
-def check(
-    pools: Any, described: Any, readable: bool, wiring_of: Callable[[PoolSpec], Mapping[str, Any]]
-) -> tuple[list[PoolSpec], list[Problem]]:
-    """Return every pool of a known kind, and every problem, sorted by the names of the pools.
-
-    The arguments are those of `check_entries`.
-    """
-    if pools is None or pools == {}:
-        hint = (
-            f"add one, such as l4: {{kind: {EXAMPLE_KIND}, …}} (docs/start/add-a-pool.md); to remove the last pool, "
-            "run pulumi destroy"
-        )
-        text = "is missing" if pools is None else "has no pools"
-        return [], [Problem(POOLS, text, "nothing", "pools by name", hint, "missing")]
-    specs, problems = check_entries(FAMILY, PoolSpec, pools, described, readable, wiring_of)
-    owners: dict[frozenset[str], PoolSpec] = {}
-    return specs, problems + [each for spec in specs for each in _shared_labels(spec, owners)]
+def missing(pools: Any) -> list[Problem]:
+    """Report a stack without pools."""
+    if pools is not None and pools != {}:
+        return []
+    hint = (
+        f"add one, such as l4: {{kind: {EXAMPLE_KIND}, …}} (docs/start/add-a-pool.md); to remove the last pool, "
+        "run pulumi destroy"
+    )
+    text = "is missing" if pools is None else "has no pools"
+    return [Problem(POOLS, text, "nothing", "pools by name", hint, "missing")]
 
 
 def images(pools: Iterable[tuple[str, PoolArgs]]) -> list[str]:
@@ -84,8 +77,14 @@ def images(pools: Iterable[tuple[str, PoolArgs]]) -> list[str]:
     return list(dict.fromkeys(image for _, args in pools for image in args.boot_images))
 
 
-def _shared_labels(spec: PoolSpec, owners: dict[frozenset[str], PoolSpec]) -> list[Problem]:
+def same_labels(specs: Iterable[PoolSpec]) -> list[Problem]:
     """Report pools with the same runner labels: GitHub would send the same jobs to both."""
+    owners: dict[frozenset[str], PoolSpec] = {}
+    return [each for spec in specs for each in _same_labels(spec, owners)]
+
+
+def _same_labels(spec: PoolSpec, owners: dict[frozenset[str], PoolSpec]) -> list[Problem]:
+    """Report a pool with the labels of another one, or make it the owner of its labels."""
     labels = _runner_labels(spec)
     if not labels:
         return []

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
+from functools import partial
 from typing import Any, ClassVar
 
 import pulumi
@@ -16,7 +17,6 @@ from ...gcp import identities
 from ...gcp.pool import ladder
 from ...gcp.pool.checked_template import checked_template
 from ...gcp.pool.settings import Standby
-from ...gcp.smoke_gate import SmokeGate
 from ...labels import merge
 from ...pool_args import ManagedPool
 from .args import RunnerPoolArgs
@@ -80,13 +80,23 @@ class RunnerPool(Component):
         app_key = args.github.private_key if args.github else None
         key_grant = [self._grant_secret(f"{name}-app-key-reader", app_key, account)] if app_key else []
         grants = [log_writer, *key_grant]
-        gate = self._checked_template(name, name, args, args.zones, account, grants)
+        # A template for the machines of the pool or of a rung, and its check on one machine in one of the zones.
+        checked = partial(
+            checked_template,
+            pool=name,
+            account=account,
+            tags=merge(args.labels, {"gpu-ci-pool": name}),
+            grants=grants,
+            child=self.child,
+            registration=args.registration_of(name),
+        )
+        gate = checked(name, args=args, smoke=args.smoke, zones=args.zones)
         self.rung_templates = list(
             ladder.rung_templates(
                 name,
                 args,
                 lambda logical_name, rung, zones: (
-                    self._checked_template(logical_name, name, rung, zones, account, grants).checked_template
+                    checked(logical_name, args=rung, smoke=rung.smoke, zones=zones).checked_template
                 ),
             )
         )
@@ -128,29 +138,6 @@ class RunnerPool(Component):
             },
             self.service_account_email,
             [self.template, *others] if args.standby else [],
-        )
-
-    def _checked_template(
-        self,
-        logical_name: str,
-        name: str,
-        args: RunnerPoolArgs,
-        zones: list[str],
-        account: gcp.serviceaccount.Account,
-        grants: Sequence[pulumi.Resource],
-    ) -> SmokeGate:
-        """Create a template for the machines of `args`, and its check on one machine in one of the zones."""
-        return checked_template(
-            logical_name,
-            name,
-            args,
-            args.smoke,
-            zones,
-            account,
-            merge(args.labels, {"gpu-ci-pool": name}),
-            grants,
-            self.child,
-            args.registration_of(name),
         )
 
     def _grant_secret(self, logical_name: str, secret: str, account: gcp.serviceaccount.Account) -> pulumi.Resource:
