@@ -155,7 +155,11 @@ def deploy(
             settings.configure(_settings(recorder, preview))
             config_module.set_all_config(dict(config or {}), list(secrets))
             # Without the stack trace of each resource, which takes a sixth of the time. The recorder does not read it.
-            with mock.patch.object(resource, "_get_stack_trace", source_pb2.StackTrace):
+            # After each Output that is known, the SDK waits again for all others. It waits for all at once here.
+            with (
+                mock.patch.object(resource, "_get_stack_trace", source_pb2.StackTrace),
+                mock.patch.object(asyncio, "FIRST_COMPLETED", asyncio.FIRST_EXCEPTION),
+            ):
                 loop.run_until_complete(stack_module.run_in_stack(lambda: program() and None))
             return Deployment(recorder.rows, recorder.outputs)
         finally:

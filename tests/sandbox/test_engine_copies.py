@@ -183,6 +183,7 @@ def test_a_killed_command_leaves_the_file_as_it_is(runner: SandboxRunner) -> Non
 
 
 @pytest.mark.engine
+@pytest.mark.slow
 def test_a_stack_whose_file_gets_a_key_service_later_works_at_once(runner: SandboxRunner) -> None:
     file = runner.project / "Pulumi.dev.yaml"
     before = file.read_bytes()

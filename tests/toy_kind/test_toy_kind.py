@@ -54,6 +54,7 @@ def test_commands_check_it_and_count_its_machine(stack_file: Path) -> None:
     assert list(cost["pools"]) == ["toy"]
 
 
+@pytest.mark.slow
 def test_it_is_in_the_schemas_and_has_a_section_in_the_reference() -> None:
     editor, plugin, page = json.loads(_run("-c", _SCHEMAS))
     assert "toy-machines" in json.dumps(editor["properties"])
@@ -61,6 +62,7 @@ def test_it_is_in_the_schemas_and_has_a_section_in_the_reference() -> None:
     assert "## toy-machines" in page
 
 
+@pytest.mark.slow
 def test_the_program_deploys_it() -> None:
     rows = json.loads(_run("-c", _DEPLOYED, json.dumps(_STACK)))
     assert ["gpu-ci:gcp:ToyPool", "toy"] in rows

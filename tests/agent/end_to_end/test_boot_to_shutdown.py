@@ -58,6 +58,7 @@ def test_a_runner_that_does_not_start_on_the_image_fails_the_gate_and_registers_
     assert found["detail"].startswith(f"{words} Couldn't find a valid ICU package")
 
 
+@pytest.mark.slow
 def test_a_preemption_during_a_job_ends_it_and_names_it(run_machine: RunMachine) -> None:
     found = run_machine(Plan(does=job(WAITS), at=[(AT_WORK, events.preempt)]))
     assert found["reason"] == "preempted", found["serial"]
@@ -106,6 +107,7 @@ def stop_once_it_waits(running: RunningMachine) -> None:
     running.stop()
 
 
+@pytest.mark.slow
 def test_a_machine_that_was_stopped_while_it_waited_boots_again_and_takes_a_job(twice: Twice) -> None:
     found = twice.run_machine(answer=Answer(), boots=2, at=[("register", stop_once_it_waits)])
     assert found["published"] == ["stopped", "job-done"], found["serial"]
@@ -117,6 +119,7 @@ def test_a_machine_that_was_stopped_while_it_waited_boots_again_and_takes_a_job(
     assert (verdicts(found["serial"]), twice.downloads.read_text()) == (["pass", "pass"], "runner\n")
 
 
+@pytest.mark.slow
 def test_a_machine_that_has_had_a_registration_takes_none_at_its_next_boot(twice: Twice) -> None:
     def stop_at_work(running: RunningMachine) -> None:
         if running.boots == 1:
@@ -182,7 +185,7 @@ def host_image(running: RunningMachine, *, installs: bool, has_runner: bool = Tr
         (folder / _INSTALLED).write_text(TORCH)
 
 
-@pytest.mark.parametrize("role", ["", "check"])
+@pytest.mark.parametrize("role", ["", pytest.param("check", marks=pytest.mark.slow)])
 def test_a_boot_from_a_host_image_asks_for_no_download(run_machine: RunMachine, role: str) -> None:
     asked: list[int] = []
 

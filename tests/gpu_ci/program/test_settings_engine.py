@@ -40,6 +40,7 @@ def test_of_a_stack_with_a_mistake_nothing_is_created(sandbox: SandboxRunner) ->
     assert [resource["type"] for resource in sandbox.state("staging")] in ([], [STACK])
 
 
+@pytest.mark.slow
 def test_an_encrypted_value_is_refused_and_never_shown(sandbox: SandboxRunner) -> None:
     file = written(sandbox, config_of("Pulumi.staging.yaml"))
     path = ("--path", "gpu-ci:pools.l4.machineType", "hunter2")

@@ -45,6 +45,7 @@ def test_what_sandbox_yaml_lists_is_imported_and_then_updated_as_the_program_say
     runner.run("destroy", "--stack", "dev", "--yes", "--skip-preview")
 
 
+@pytest.mark.slow
 @pytest.mark.engine
 def test_what_sandbox_yaml_does_not_list_is_not_imported(project: Project) -> None:
     runner = project(PROGRAM.replace('at("kernels")', 'at("kernel")'))

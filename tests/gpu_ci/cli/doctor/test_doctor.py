@@ -424,28 +424,21 @@ MANAGED = {
 @pytest.mark.parametrize(
     "config",
     [
-        stack_config("Pulumi.staging.yaml"),
-        stack_config("Pulumi.prod.yaml"),
-        ONLY_BUILDS,
-        ONLY_GKE,
-        IMAGES_ON_GKE,
-        WITH_IMAGES,
-        WITH_OPTIONS,
-        MANAGED,
-        {**MANAGED, "gpu-ci:site": {**MANAGED["gpu-ci:site"], "bootstrapRoles": True}},
-        {**WITH_OPTIONS, "gpu-ci:site": {"bootstrapRoles": True}},
-    ],
-    ids=[
-        "staging",
-        "prod",
-        "builds alone",
-        "nodes on GKE",
-        "images of nodes on GKE",
-        "image pipeline",
-        "signed and scheduled images",
-        "manager on Cloud Run",
-        "roles of bootstrap",
-        "roles of bootstrap, and attestations",
+        pytest.param(stack_config("Pulumi.staging.yaml"), id="staging"),
+        *(
+            pytest.param(config, id=name, marks=pytest.mark.slow)
+            for name, config in {
+                "prod": stack_config("Pulumi.prod.yaml"),
+                "builds alone": ONLY_BUILDS,
+                "nodes on GKE": ONLY_GKE,
+                "images of nodes on GKE": IMAGES_ON_GKE,
+                "image pipeline": WITH_IMAGES,
+                "signed and scheduled images": WITH_OPTIONS,
+                "manager on Cloud Run": MANAGED,
+                "roles of bootstrap": {**MANAGED, "gpu-ci:site": {**MANAGED["gpu-ci:site"], "bootstrapRoles": True}},
+            }.items()
+        ),
+        pytest.param({**WITH_OPTIONS, "gpu-ci:site": {"bootstrapRoles": True}}, id="roles, and attestations"),
     ],
 )
 def test_the_permissions_are_those_of_the_types_that_the_program_creates(

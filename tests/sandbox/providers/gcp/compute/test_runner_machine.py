@@ -168,6 +168,7 @@ def test_a_machine_runs_the_steps_of_one_job_and_leaves_the_computer_as_it_is(go
         pwd.getpwnam("gpu-runner")
 
 
+@pytest.mark.slow
 def test_a_machine_that_was_stopped_while_it_waited_checks_itself_again_and_has_another_key(google: Google) -> None:
     pool = Pool(google, FINE, by_manager=True)
     path = "zones/us-central1-a/instances/l4-1"
