@@ -18,7 +18,7 @@ from ..errors import ArgsError, Problem, did_you_mean, shape
 from ..pool_args import EntryArgs
 from ..validation_errors import join
 from . import clusters
-from .hints import problems_of
+from .hints import with_hints
 
 
 @dataclass(frozen=True)
@@ -144,7 +144,8 @@ def check_entries(
         needed = component.ON_CLUSTER
         unknown = clusters.unknown(path, given, known, needed) if readable else []
         problems += unknown + clusters.of_other_kind(path, given, known, entry["kind"], needed)
-        args, found = problems_of(component.ARGS, component.EXAMPLE, given, spec.wiring)
+        args, found = component.ARGS.parse(given, spec.wiring)
+        found = with_hints(found, component.ARGS, component.EXAMPLE)
         of_context = spec.problems_of_context
         reported = {each.rule for each in of_context}
         found = [*(each for each in found if each.rule not in reported), *of_context]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Any, TypeVar
 
@@ -19,22 +19,12 @@ A = TypeVar("A", bound=Args)
 _STEP = re.compile(r"[^.\[\]\"]+")
 
 
-def problems_of(
-    model: type[A], example: Mapping[str, Any], value: Mapping[str, Any], known: Mapping[str, Any] | None = None
-) -> tuple[A | None, list[Problem]]:
-    """Return the arguments in a map, or None if they have a problem, and the problems of the map, each with a hint.
-
-    Args:
-        model: The model.
-        example: A valid map, for hints.
-        value: The map.
-        known: The wiring that is known before the deployment.
-    """
+def with_hints(problems: Iterable[Problem], model: type[Args], example: Mapping[str, Any]) -> list[Problem]:
+    """Return the problems of a map, each with a hint. `example` is a valid map of the model."""
     examples = {str(each.alias): each.examples[0] for each in model.model_fields.values() if each.examples}
     defaults = {str(each.alias): _plain(each.default) for each in model.model_fields.values()}
     given = {key: each for key, each in defaults.items() if isinstance(each, int | float) or each}
-    args, problems = model.parse(value, known)
-    return args, [_with_hint(each, given | examples | dict(example)) for each in problems]
+    return [_with_hint(each, given | examples | dict(example)) for each in problems]
 
 
 def _plain(default: Any) -> Any:
@@ -55,7 +45,7 @@ def _with_hint(problem: Problem, examples: Mapping[str, Any]) -> Problem:
 
 
 def section(model: type[A], path: str, value: Any) -> tuple[A | None, list[Problem]]:
-    """Return the arguments in a key of a stack file whose value is a map, and its problems. See `problems_of`."""
+    """Return the arguments in a key of a stack file whose value is a map, and its problems."""
     example = getattr(model, "EXAMPLE", {})
     if value is None:
         return None, []
@@ -63,5 +53,5 @@ def section(model: type[A], path: str, value: Any) -> tuple[A | None, list[Probl
         expected = (model.__doc__ or "").splitlines()[0]
         hint = f"such as {in_yaml(example)}"
         return None, [Problem(path, "must be a map", shape(value), expected, hint, "wrong-type")]
-    args, problems = problems_of(model, example, value)
-    return args, [each.under(path) for each in problems]
+    args, problems = model.parse(value)
+    return args, [each.under(path) for each in with_hints(problems, model, example)]

@@ -21,7 +21,7 @@ from ..validation_errors import join
 from . import clusters, images, pools, provider_secrets, quotas, requirements
 from .clusters import CLUSTERS
 from .entries import Spec, check_entries
-from .hints import problems_of, section
+from .hints import section, with_hints
 from .images import IMAGES
 from .lines import LineOf, no_line
 from .pools import POOLS, PoolSpec
@@ -246,8 +246,8 @@ class Stack:
         needed = project is not None or (self.complete and not (only_aws and not google_secrets))
         if not needed or PROJECT in self.secrets:
             return []
-        _, found = problems_of(Provider, Provider.EXAMPLE, {} if project is None else {"project": project})
-        found = [replace(each, path=PROJECT) for each in found]
+        _, found = Provider.parse({} if project is None else {"project": project})
+        found = [replace(each, path=PROJECT) for each in with_hints(found, Provider, Provider.EXAMPLE)]
         if only_aws and project is None:
             text = f"is missing, and secrets in Secret Manager need it: {', '.join(google_secrets)}"
             hint = "keep the secrets in AWS Secrets Manager, and the stack needs no project (docs/guides/eks.md)"
