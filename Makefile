@@ -48,7 +48,7 @@ down: engine ## destroy the stack in the sandbox
 	@printf 'To remove it anyway, run %s stack rm %s. It keeps Pulumi.%s.yaml, which plain pulumi deletes.\n' '$(SANDBOX)' '$(STACK)' '$(STACK)'
 
 test: dev comment engine torch policy ## run the tests, some on the real engine (PYTEST_ARGS="-k name" selects tests)
-	@.venv/bin/python -m pytest -n 3 --dist worksteal $(PYTEST_ARGS)
+	@.venv/bin/python -m pytest -n 4 --dist worksteal $(PYTEST_ARGS)
 
 test-slow: dev comment languages torch policy ## run the tests that `make test` leaves out, most on the real engine; 25 minutes
 	@.venv/bin/python -m pytest -n 4 --dist worksteal -m slow $(PYTEST_ARGS)

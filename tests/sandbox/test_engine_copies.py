@@ -170,6 +170,7 @@ def test_no_command_changes_a_file_that_real_deployments_use(
 
 
 @pytest.mark.engine
+@pytest.mark.slow
 def test_a_killed_command_leaves_the_file_as_it_is(runner: SandboxRunner) -> None:
     (runner.project / "Pulumi.prod.yaml").write_text(REAL["gcpkms"])
     before = files(runner)
@@ -198,6 +199,7 @@ def test_a_stack_whose_file_gets_a_key_service_later_works_at_once(runner: Sandb
 
 
 @pytest.mark.engine
+@pytest.mark.slow
 def test_a_program_gets_placeholders_of_tokens_and_the_command_for_a_provider_that_is_missing(project: Project) -> None:
     runner = project(
         "import os, pulumi\n"

@@ -84,6 +84,7 @@ print(json.dumps(out))
 """
 
 
+@pytest.mark.slow
 def test_one_flipped_bit_in_a_real_product_is_detected(torch_python: Path) -> None:
     done = run(torch_python, "-c", FLIP)
     assert done.returncode == 0, done.stderr
