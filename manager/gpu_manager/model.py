@@ -31,6 +31,8 @@ Labels = Annotated[
     AfterValidator(lambda labels: frozenset(map(str.lower, labels))),
 ]
 
+InsertErrorKind = Literal["no-capacity", "over-quota", "refused"]
+
 RunStatus = Literal["queued", "in_progress", "completed", "waiting", "requested", "pending"]
 """GitHub's states of a workflow run and of a job."""
 
@@ -74,7 +76,7 @@ class Offer:
 class InsertError:
     """The error of a failed insert, from the call or from its operation."""
 
-    kind: Literal["no-capacity", "over-quota", "refused"]
+    kind: InsertErrorKind
     message: str
     zones_available: tuple[str, ...] = ()
     quota: str = ""

@@ -24,6 +24,7 @@ from gpu_manager.config import read
 from gpu_manager.decision.decide import decide
 from gpu_manager.loop import Event, PassResult
 from gpu_manager.memory import Memory
+from gpu_manager.metrics.prometheus import Prometheus
 from gpu_manager.model import Observation, Runner
 from gpu_manager.ports import Refused, Unavailable
 from gpu_manager.stores.bucket import GoogleObject
@@ -306,12 +307,18 @@ def test_an_unexpected_error_of_a_suppliers_code_is_a_request_without_an_answer(
         Answering(Broken(Refused("no"))).list([])
 
 
-def test_each_loop_reads_the_runner_groups_of_all_loops(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_each_loop_reads_the_runner_groups_of_all_loops_and_measures_its_own_pools(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     read_groups: list[set[str]] = []
     adapter = "gpu_manager.github.adapter.GithubAdapter"
     monkeypatch.setattr(adapter, lambda url, app, owner, groups, managers: read_groups.append(groups))
     (tmp_path / "manager.json").write_text(json.dumps(CONFIG))
     config, app = read(tmp_path / "manager.json"), cast(Any, None)
     pools = {"compute-engine": [POOL], "toy": [replace(POOL, name="toy", runner_group="others")]}
-    Loop("compute-engine", config, pools, app, "", app, Log(False), None, measured=False)
+    prometheus = Prometheus()
+    Loop("compute-engine", config, pools, app, "", app, Log(False), prometheus, measured=False)
     assert read_groups == [{POOL.runner_group, "others"}]
+    value = prometheus.registry.get_sample_value
+    assert value("gpu_ci_preemptions_total", {"pool": POOL.name}) == 0
+    assert value("gpu_ci_preemptions_total", {"pool": "toy"}) is None

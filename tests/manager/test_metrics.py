@@ -48,11 +48,12 @@ def test_a_pool_is_its_queue_its_machines_by_state_and_their_price() -> None:
             machines=(
                 machine("l4-a"), machine("l4-b"), machine("l4-c"), machine("l4-d", "STOPPING"),
                 machine("l4-e", "TERMINATED"), machine("l4-f", "STAGING"), machine("l4-g", zone="europe-west4-a"),
+                machine("l4-h", "PENDING"),
             ),
         )
     )  # fmt: skip
     [state] = loop.meter.states
-    machines = {"booting": 3, "idle": 1, "busy": 1, "stopping": 1, "standby": 0, "off": 1}
+    machines = {"waiting": 1, "booting": 3, "idle": 1, "busy": 1, "stopping": 1, "standby": 0, "off": 1}
     assert state == PoolState("l4", 2, 90.0, 1, machines, pytest.approx(5 * 0.4))
 
 
@@ -105,7 +106,7 @@ def test_the_log_has_the_state_of_each_pool_once_a_minute_and_marks_complete_pas
     whole = observe(jobs=(job(1, age=90),), github_requests_left=4321)
     state = {
         "pool": "l4", "queued": 1, "queueAgeSec": 90.0, "jobsOverObjective": 1, "usdPerHour": 0.0,
-        "machines": dict.fromkeys(("booting", "idle", "busy", "stopping", "standby", "off"), 0),
+        "machines": dict.fromkeys(("waiting", "booting", "idle", "busy", "stopping", "standby", "off"), 0),
     }  # fmt: skip
     assert written(whole) == [
         ("pass", {"share": 1, "whole": True, "sinceWholeSec": 0.0, "githubRequestsLeft": 4321}),
@@ -143,6 +144,7 @@ def test_a_line_has_the_fields_that_cloud_logging_knows() -> None:
 def test_prometheus_reads_the_same_numbers_on_this_computer_alone() -> None:
     loop = Loop()
     prometheus = Prometheus()
+    prometheus.add([OBJECTIVE])
     port = prometheus.serve(0)
     for observation, events in (
         (observe(jobs=(job(1, age=90),), machines=(machine("l4-a"),), github_requests_left=4321), ()),
@@ -160,11 +162,15 @@ def test_prometheus_reads_the_same_numbers_on_this_computer_alone() -> None:
         'gpu_ci_jobs_queued{pool="l4"}', 'gpu_ci_machines{pool="l4",state="idle"}', 'gpu_ci_usd_per_hour{pool="l4"}',
         'gpu_ci_machine_boot_seconds_sum{pool="l4"}', 'gpu_ci_inserts_failed_total{code="over-quota",pool="l4"}',
         "gpu_ci_reruns_total", "gpu_ci_github_requests_left",
+        # Without an event, too, because the first event would otherwise be no increase.
+        'gpu_ci_inserts_failed_total{code="refused",pool="l4"}', 'gpu_ci_job_wait_seconds_count{pool="l4"}',
     )} == {
         'gpu_ci_jobs_queued{pool="l4"}': "0.0", 'gpu_ci_machines{pool="l4",state="idle"}': "1.0",
         'gpu_ci_usd_per_hour{pool="l4"}': "0.4", 'gpu_ci_machine_boot_seconds_sum{pool="l4"}': "70.0",
         'gpu_ci_inserts_failed_total{code="over-quota",pool="l4"}': "1.0", "gpu_ci_reruns_total": "1.0",
         "gpu_ci_github_requests_left": "4321.0",
+        'gpu_ci_inserts_failed_total{code="refused",pool="l4"}': "0.0",
+        'gpu_ci_job_wait_seconds_count{pool="l4"}': "0.0",
     }  # fmt: skip
     assert float(found["gpu_ci_since_whole_pass_seconds"]) < 60
 

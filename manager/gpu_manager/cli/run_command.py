@@ -204,6 +204,8 @@ class Loop:
             is_of_another=lambda job: is_of_another(job) or jobs.owner_of(job, pools) != name,
         )
         self._meter = Meter(self._pools)
+        if prometheus:
+            prometheus.add(self._pools)
         self._lines = LogLines(self._meter, share=list(pools).index(name) + 1) if measured else None
         self.view: dict[str, Any] = {}
         """The view of the last pass."""

@@ -18,8 +18,8 @@ from ..model import Job, JobKey, Machine, Pool
 from ..ports import uptime
 from ..view import machine_status
 
-STATES = ("booting", "idle", "busy", "stopping", "standby", "off")
-"""The states of machines."""
+STATES = ("waiting", "booting", "idle", "busy", "stopping", "standby", "off")
+"""The states of machines. One that is waiting does not exist yet: Google still looks for capacity for it."""
 PERIOD_SEC = 60.0
 """Cloud Monitoring keeps one point a minute of a log-based metric (cloud.google.com/monitoring/api/metrics_gcp)."""
 
@@ -143,11 +143,13 @@ def _state(
         queue_age_sec=max(ages, default=0.0),
         over_objective=sum(objective is not None and age > objective for age in ages),
         machines={state: counted[state] for state in STATES},
-        usd_per_hour=sum(_usd_per_hour(pool, each) for each in machines if not each.off),
+        usd_per_hour=sum(_usd_per_hour(pool, each) for each in machines if not (each.off or each.waits_for_capacity)),
     )
 
 
 def _machine_state(machine: Machine, registered: bool, job: Job | None, memory: Memory) -> str:
+    if machine.waits_for_capacity:
+        return "waiting"
     found = machine_status(machine, registered, job, standby.is_on_standby(machine, memory))
     if found in STATES:
         return found

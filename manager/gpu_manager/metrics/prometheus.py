@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any
+from typing import Any, get_args
 from wsgiref.simple_server import WSGIRequestHandler, make_server
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, make_wsgi_app
 
 from ..loop import PassResult
+from ..model import InsertErrorKind, Pool
 from ..ports import uptime
 from .measure import Meter, Sample
 
@@ -75,6 +76,17 @@ class Prometheus:
         server = make_server("127.0.0.1", port, guarded, handler_class=_Handler)
         threading.Thread(target=server.serve_forever, name="metrics", daemon=True).start()
         return int(server.server_port)
+
+    def add(self, pools: Iterable[Pool]) -> None:
+        """Create the counters and histograms of these pools with the value 0.
+
+        A counter that begins with its first event has no increase for this event.
+        """
+        for pool in pools:
+            for each in (self._wait, self._boot, self._inserts, self._preempted):
+                each.labels(pool.name)
+            for code in get_args(InsertErrorKind):
+                self._failed.labels(pool.name, code)
 
     def take(self, meter: Meter, result: PassResult, samples: Sequence[Sample]) -> None:
         """Add the result of a pass. Call it after Meter.take, which measures the pass."""
