@@ -50,7 +50,7 @@ down: engine ## destroy the stack in the sandbox
 test: dev comment engine torch policy ## run the tests, some on the real engine (PYTEST_ARGS="-k name" selects tests)
 	@.venv/bin/python -m pytest -n 4 --dist worksteal $(PYTEST_ARGS)
 
-test-slow: dev comment languages torch policy ## run the tests that `make test` leaves out, most on the real engine; 25 minutes
+test-slow: dev comment languages torch policy ## run the tests that `make test` leaves out, most on the real engine; 20 minutes
 	@.venv/bin/python -m pytest -n 4 --dist worksteal -m slow $(PYTEST_ARGS)
 
 test-all: test test-slow test-kill test-boots test-histories test-kubernetes ## run all tests, as root; 75 minutes, needs Go
