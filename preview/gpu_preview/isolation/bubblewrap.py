@@ -157,5 +157,11 @@ def _runner_paths() -> list[Path]:
 
 
 def own_paths() -> list[Path]:
-    """Return the paths that this program needs to run: its interpreter and its import folders."""
-    return [Path(sys.prefix), Path(sys.base_prefix), *(Path(one) for one in sys.path if Path(one).exists())]
+    """Return the paths that this program needs to run: its interpreter and its import folders.
+
+    An import folder that contains the home folder is left out: `python -m` in the home folder, or PYTHONPATH, names it.
+    """
+    folders = (Path(one) for one in sys.path if Path(one).exists())
+    home = Path(os.path.realpath(Path.home()))
+    outside = [each for each in folders if not home.is_relative_to(os.path.realpath(each))]
+    return [Path(sys.prefix), Path(sys.base_prefix), *outside]

@@ -33,6 +33,8 @@ def built(bwrap: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> bubbl
     (checkout / "tools" / "program").write_text("needed")
     (home / ".aws" / "credentials").write_text("planted-token")
     monkeypatch.setenv("HOME", str(home))
+    for folder in (home, tmp_path):
+        monkeypatch.syspath_prepend(folder)
     needed = [*bubblewrap.own_paths(), checkout]
     return bubblewrap.build(tmp_path / "scratch", checkout, needed)
 
