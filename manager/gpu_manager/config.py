@@ -9,6 +9,7 @@ from functools import cache
 from pathlib import Path
 from typing import Annotated, Any, Literal, Union
 
+from gpu_common.secret_patterns import redact
 from pydantic import (
     BaseModel,
     BeforeValidator,
@@ -109,7 +110,7 @@ def parse(content: bytes, file: str) -> Config:
     """
     try:
         value = json.loads(content)
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise ConfigError(f"{file}: is not valid JSON\n  got: {error}\n  hint: {_HINT}") from None
     model = _model(value, file)
     try:
@@ -119,18 +120,24 @@ def parse(content: bytes, file: str) -> Config:
 
 
 def _model(value: Any, file: str) -> type[Config]:
-    """Return the model of a configuration with these suppliers. Raises ConfigError if one is not installed."""
-    pools = value.get("pools") if isinstance(value, dict) else None
-    try:
-        return _of_suppliers(tuple(dict.fromkeys(map(_supplier_of, pools if isinstance(pools, list) else ()))))
-    except KeyError as error:
-        known = ", ".join(suppliers.names())
-        raise ConfigError(f"{file}: pools: unknown supplier\n  got: {error}\n  expected: one of {known}") from None
+    """Return the model of a configuration with these suppliers. Raises ConfigError if one is unknown."""
+    given = value.get("pools") if isinstance(value, dict) else None
+    chosen = [_supplier_of(pool) for pool in given] if isinstance(given, list) else []
+    known = suppliers.names()
+    unknown = [(at, name) for at, name in enumerate(chosen) if name not in known]
+    if unknown:
+        places = [
+            f"{file}: pools[{at}].supplier: unknown supplier\n  got: {redact(repr(name))[:100]}\n"
+            f"  expected: one of {', '.join(known)}"
+            for at, name in unknown
+        ]
+        raise ConfigError("\n".join(places))
+    return _of_suppliers(tuple(dict.fromkeys(chosen)))
 
 
 @cache
 def _of_suppliers(names: tuple[str, ...]) -> type[Config]:
-    """Return the model in which each pool has the form of its supplier. Raises KeyError for an unknown supplier."""
+    """Return the model in which each pool has the form of its supplier."""
     models = [Annotated[_of_supplier(name), Tag(name)] for name in names or (DEFAULT_SUPPLIER,)]
     pool = Annotated[Union[tuple(models)], Discriminator(_supplier_of)] if len(models) > 1 else models[0]  # noqa: UP007
     about = Config.model_fields["pools"].description

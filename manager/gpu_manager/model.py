@@ -131,10 +131,10 @@ class Pool:
     """Labels of the runners, 1 to 100. A job matches if its labels are a subset of them."""
     runner_group: str = "Default"
     """The runner group that the runners join."""
-    boot_sec: int = Field(default=1500, ge=60)
-    """Seconds from the start of a machine to its registered runner, at least 60. Then the agent powers it off."""
-    idle_sec: int = Field(default=600, ge=1)
-    """Seconds that a runner waits for a job before the agent powers its machine off, at least 1."""
+    boot_sec: int = Field(default=1500, ge=60, le=604800)
+    """Seconds from the start of a machine to its registered runner, 60 to 604800. Then the agent powers it off."""
+    idle_sec: int = Field(default=600, ge=1, le=604800)
+    """Seconds that a runner waits for a job before the agent powers its machine off, 1 to 604800."""
     price_ceiling_usd: float | None = Field(default=None, gt=0)
     """The highest price of a machine, in USD per hour. Rungs with a higher price are skipped."""
     registered_by: Literal["machine", "manager"] = "machine"

@@ -66,11 +66,38 @@ def test_a_zone_that_a_pool_may_have_is_accepted(tmp_path: Path, zone: str) -> N
     assert config.pools[0].rungs[0].zone == zone
 
 
-@pytest.mark.parametrize(("content", "problem"), [("{", "is not valid JSON"), (None, "cannot be read")])
+@pytest.mark.parametrize(
+    ("content", "problem"), [("{", "is not valid JSON"), ("[" * 100_000, "is not valid JSON"), (None, "cannot be read")]
+)
 def test_an_invalid_file_is_named(tmp_path: Path, content: str | None, problem: str) -> None:
     file = tmp_path / "manager.json" if content is None else written(tmp_path, content)
     with pytest.raises(ConfigError, match=problem):
         read(file)
+
+
+def test_a_pool_without_rungs_and_templates_of_another_form_are_refused(tmp_path: Path) -> None:
+    far = {**POOL["rungs"][0], "template": "l4-far"}
+    pools = [{**POOL, "rungs": []}, {**POOL, "template": "l4"}, {**POOL, "rungs": [far]}, {**POOL, "bootSec": 10**400}]
+    with pytest.raises(ConfigError) as found:
+        read(written(tmp_path, {**CONFIG, "pools": pools}))
+    mistakes = [line.rpartition("json: ")[2] for line in str(found.value).splitlines() if "json: " in line]
+    assert [each for each in mistakes if each.startswith("pools")] == [
+        "pools[0].rungs: needs at least one",
+        "pools[1].template: has a form that is not accepted",
+        "pools[2].rungs[0].template: has a form that is not accepted",
+        "pools[3].bootSec: must be at most 604800",
+    ]
+
+
+def test_an_unknown_supplier_has_its_place_and_what_looks_like_a_secret_is_not_printed(tmp_path: Path) -> None:
+    token = f"ghp_{'A1b2C3d4' * 5}"
+    pools = [POOL, {**POOL, "supplier": "toys"}, {**POOL, "supplier": token}]
+    with pytest.raises(ConfigError) as found:
+        read(written(tmp_path, {**CONFIG, "pools": pools}))
+    text = str(found.value)
+    assert "pools[1].supplier: unknown supplier\n  got: 'toys'\n  expected: one of compute-engine" in text
+    assert "pools[2].supplier: unknown supplier" in text
+    assert token not in text
 
 
 def test_a_key_in_the_wrong_place_is_not_printed(tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from dataclasses import replace
 
 import pytest
@@ -85,7 +86,9 @@ def test_only_a_machine_with_capacity_ends_the_stockouts_of_its_zone() -> None:
     still = decide([FLEX], observe(jobs=(job(),), machines=(waits,), now=NOW + 10), memory).memory
     assert still.cooldowns == {PLACE: Cooldown(NOW - 1, 3)}
     runs = replace(waits, status="RUNNING")
-    assert decide([FLEX], observe(jobs=(job(),), machines=(runs,), now=NOW + 20), still).memory.cooldowns == {}
+    later = observe(jobs=(job(),), machines=(runs,), now=NOW + 20)
+    for pool in (FLEX, replace(FLEX, template="templates/l4-2")):
+        assert decide([pool], later, copy.deepcopy(still)).memory.cooldowns == {}
 
 
 def test_a_machine_without_capacity_is_deleted_if_an_idle_machine_takes_its_job() -> None:

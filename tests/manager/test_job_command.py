@@ -225,6 +225,20 @@ def test_a_stack_without_machines_is_refused_with_what_a_job_needs(
         job.configuration("prod")
 
 
+def test_it_is_refused_before_the_servers_of_the_sandbox_start(
+    workspace: Workspace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The servers need packages that a stack on AWS alone does not have."""
+
+    def refuse(_: str) -> None:
+        raise InputError("the stack has no runner manager")
+
+    monkeypatch.setattr(job, "configuration", refuse)
+    monkeypatch.setattr(job.subprocess, "Popen", lambda *_: pytest.fail("the servers start"))
+    answer = CliRunner().invoke(gpu_ci, ["job"])
+    assert (answer.exit_code, answer.output) == (2, "Error: the stack has no runner manager\n")
+
+
 def test_a_folder_without_a_project_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     for name in (ENDPOINT, "PULUMI_SANDBOX_DIR"):

@@ -88,3 +88,8 @@ def test_a_pool_buys_spot_machines_again_a_day_after_a_rerun() -> None:
         [insert] = decide([pool], waiting, Memory(steady={"example-org/kernels 11": until})).actions
         assert isinstance(insert, Insert)
         assert insert.rung.market == market
+
+
+def test_a_pool_of_spot_machines_alone_buys_one_after_a_rerun() -> None:
+    decision = decide([POOL], observe(jobs=(job(),)), Memory(steady={"example-org/kernels 11": NOW + 1}))
+    assert [each.rung.market for each in decision.actions if isinstance(each, Insert)] == ["spot"]

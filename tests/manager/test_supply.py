@@ -6,6 +6,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
+from gpu_manager.decision.capacity import pause_sec
 from gpu_manager.decision.decide import Decision, decide
 from gpu_manager.decision.names import slug
 from gpu_manager.loop import PassResult
@@ -59,6 +60,10 @@ def after(pool: Pool, error: InsertError, memory: Memory | None = None) -> Decis
 
 
 # -- pools that share jobs -------------------------------------------------------------------------------------------
+
+
+def test_a_place_without_capacity_for_months_has_the_longest_pause() -> None:
+    assert (pause_sec(1), pause_sec(5000)) == (60, 1800)
 
 
 def test_a_job_of_two_pools_with_room_goes_to_the_cheaper_one() -> None:

@@ -58,6 +58,7 @@ class EksCluster(Cluster):
         "aws: settings, and the environment's credentials for the cluster itself",
     )
     role_arn: RoleArn | None = Field(
+        examples=["arn:aws:iam::123456789012:role/gpu-ci-deployer"],
         default=None,
         description="the IAM role to assume for the cluster and its pools, with the credentials of the profile or the "
         "environment",

@@ -26,6 +26,8 @@ def command(site: str | None, as_json: bool) -> None:  # noqa: ARG001 - as its h
     \b
       # yaml-language-server: $schema=docs/pulumi-stack.schema.json
 
+    The schema has the kinds whose Pulumi packages are installed.
+
     --site names a subclass of gpu_ci.args.Args. Its KEYS map each field to a key of the stack file. With --site, the
     schema rejects any other key that begins with gpu-ci:.
 

@@ -208,7 +208,11 @@ def parse(path: Path, text: str, defaults: Mapping[str, Any] | None = None) -> S
     others = {key: value for key, value in document.items() if key != "config"}
     config = {**(defaults or {}), **document["config"]}
     read = [key for key in KEYS if key in config]  # the keys of providers show which of their values are secret
-    secrets = [key for key in read if _has_secret(config[key]) or _has_secret(decoded(key, config[key]))]
+    try:
+        secrets = [key for key in read if _has_secret(config[key]) or _has_secret(decoded(key, config[key]))]
+    except RecursionError:
+        got = "an alias, such as *a, inside of its own anchor &a"
+        raise InputError(f"{path}: a map or list contains itself", got=got, expected="no such alias") from None
     stack = path.stem.removeprefix("Pulumi.")
     return StackFile(str(path), stack, config, secrets, lines_of(text), path=path, others=others)
 

@@ -243,7 +243,8 @@ class Stack:
         project, specs = self.values[PROJECT], [*self.specs, *self.pipelines]
         only_aws = bool(specs) and self.values[MANAGER] is None and all(spec.cloud == "aws" for spec in specs)
         google_secrets = [path for key in KEYS for path in _google_secrets(self.values[key], key)]
-        needed = project is not None or (self.complete and not (only_aws and not google_secrets))
+        nothing = not specs and self.values[MANAGER] is None  # a missing pool has its own problem
+        needed = project is not None or (self.complete and not (nothing or (only_aws and not google_secrets)))
         if not needed or PROJECT in self.secrets:
             return []
         _, found = Provider.parse({} if project is None else {"project": project})
@@ -284,7 +285,7 @@ def decoded(key: str, value: Any) -> Any:
         return value
     try:
         return json.loads(value) if value else None
-    except json.JSONDecodeError:
+    except (ValueError, RecursionError):  # no JSON, a number that is too long, or lists without an end
         return value
 
 

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import inspect
 import json
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, TypeVar
 
 import gpu_catalog
 from gpu_catalog import limits
 from pydantic.alias_generators import to_camel
 from pydantic.json_schema import models_json_schema
 
+from .. import extras
 from ..args import Args
 from ..kinds import (
     cluster_for,
@@ -28,6 +29,7 @@ from .pools import POOLS
 from .quotas import QUOTAS
 
 Json = dict[str, Any]
+_T = TypeVar("_T")
 
 DIALECT = "https://json-schema.org/draft/2020-12/schema"
 # Keys of this package. Keys of other namespaces belong to other packages.
@@ -36,16 +38,16 @@ _FAMILIES = "GPUS_PER_GPU_FAMILY"
 
 
 def stack_schema(site: type[Args] | None = None, keys: Mapping[str, str] | None = None) -> Json:
-    """Return the schema of Pulumi.<stack>.yaml.
+    """Return the schema of Pulumi.<stack>.yaml, without the kinds whose Pulumi packages are not installed.
 
     Args:
         site: The model of the program's keys, except clusters, pools and quotas. With this model, the schema rejects
         other keys that begin with gpu-ci:.
         keys: The key of each field of `site` in a stack file.
     """
-    kinds = {kind: component_for(kind) for kind in kind_names()}
-    pipelines = {kind: image_component_for(kind) for kind in image_kind_names()}
-    clusters = {kind: cluster_for(kind) for kind in cluster_kind_names()}
+    kinds = _installed(kind_names(), component_for)
+    pipelines = _installed(image_kind_names(), image_component_for)
+    clusters = _installed(cluster_kind_names(), cluster_for)
     components = [*kinds.items(), *pipelines.items()]
     models: list[type[Args]] = [
         *(each.ARGS for _, each in components),
@@ -83,6 +85,18 @@ def stack_schema(site: type[Args] | None = None, keys: Mapping[str, str] | None 
         "required": ["config"],
         "$defs": dict(sorted(defs.items())),
     }
+
+
+def _installed(names: Iterable[str], load: Callable[[str], _T]) -> dict[str, _T]:
+    """Return what `load` imports for each name, without those whose package is not installed."""
+    found = {}
+    for name in names:
+        try:
+            found[name] = load(name)
+        except ModuleNotFoundError as error:
+            if not extras.hint(error.name or ""):
+                raise
+    return found
 
 
 def as_json(schema: Json) -> str:

@@ -66,7 +66,8 @@ def _overlapping_labels(pools: Iterable[tuple[str, PoolArgs]]) -> list[str]:
     labels = {name: _labels(name, args) for name, args in pools}
     return [
         f"{join(POOLS, name)}: jobs for {', '.join(sorted(own))} also match the runners of the pool {other}, and "
-        f"GitHub may run them there; hint: give {name} a label that {other} does not have"
+        f"GitHub may run them there; hint: give {name} a label that {other} does not have, or "
+        "another name if its kind has no runnerLabels"
         for name, own in labels.items()
         for other, others in labels.items()
         if name != other and own and own <= others and (own != others or name < other)

@@ -108,6 +108,7 @@ def command(stack: str, pool: str, repository: str, scripts: tuple[str, ...], as
             raise InputError(str(error)) from None
         if process is not None:
             raise already_served(process)
+        configuration(stack)  # the servers need packages that a stack without a manager does not have
         # Run this program again with the servers of the sandbox and their environment.
         again = [str(BIN / "gpu-ci"), "job", "--stack", stack, "--pool", pool, "--repository", repository]
         again += [word for script in scripts for word in ("--run", script)] + ["--json"] * as_json

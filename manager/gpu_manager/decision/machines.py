@@ -44,8 +44,11 @@ def update(pools: Mapping[str, Pool], observation: Observation, memory: Memory) 
             entry.first_seen, entry.waits_for, entry.zone = now, machine.job, machine.zone
         elif entry.waits_for:
             entry.waits_for = ""
-            if pool and (rung := pool.rung_of(machine)):
-                capacity.forget_stockouts(rung, memory)
+            # Also of a machine from an earlier template of the pool.
+            where = (machine.zone, machine.machine_type, machine.market)
+            for rung in pool.rungs if pool else ():
+                if (rung.zone, rung.machine_type, rung.market) == where:
+                    capacity.forget_stockouts(rung, memory)
         if machine.status == "RUNNING" and entry.running_since is None:
             entry.running_since = now
     for name, entry in memory.machines.items():

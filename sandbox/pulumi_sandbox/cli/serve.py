@@ -24,6 +24,7 @@ from pulumi_sandbox.providers.gcp.types import TEMPLATES
 from pulumi_sandbox.providers.machines.local_services import LocalServices
 from pulumi_sandbox.providers.machines.metadata import TOKEN
 from pulumi_sandbox.providers.resource import Context, Refused
+from pulumi_sandbox.providers.sdk.reader import SdkReadError
 from pulumi_sandbox.workspace import ENDPOINT, SERVE_LOCK, TOKEN_VARIABLE, Workspace, free_port, is_hidden
 from pulumi_sandbox.world.store import World
 
@@ -107,7 +108,11 @@ def serving(workspace: Workspace, port: int | None) -> Iterator[dict[str, str]]:
     cloud = Gcp()
     # google.auth asks the metadata server for the project.
     project = newest_project(world)
-    cloud.start(Context(workspace, world, config={"project": project} if project else {}))
+    try:
+        cloud.start(Context(workspace, world, config={"project": project} if project else {}))
+    except SdkReadError as error:
+        world.close()
+        raise click.ClickException(f"serve: {error}") from None
     chosen_port = port or free_port()
     amazon = AwsServer(0, EksApi(world))
     try:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import subprocess
@@ -154,6 +155,13 @@ def test_a_pool_whose_package_is_missing_is_one_problem_of_its_kind() -> None:
     assert answer.returncode == 1
     assert "gpu-ci:pools.a10g.kind: needs pulumi_aws\n  got: 'eks-runners'\n" in answer.stdout
     assert "\n1 problem in Pulumi.staging.yaml\n" in answer.stdout
+
+
+def test_the_schema_has_the_kinds_whose_packages_are_installed() -> None:
+    code = "import sys; sys.modules['pulumi_gcp'] = None; from gpu_ci.cli.main import main; main(['schema'])"
+    answer = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    entries = json.loads(answer.stdout)["properties"]["config"]["properties"]["gpu-ci:pools"]["additionalProperties"]
+    assert entries["properties"]["kind"]["enum"] == ["eks-runners"]
 
 
 def test_bash_is_offered_the_commands(

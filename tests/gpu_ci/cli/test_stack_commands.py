@@ -210,10 +210,20 @@ def test_what_is_no_stack_file_ends_with_2(ask: Ask, stack: Stack, tmp_path: Pat
     assert ask("check", "bytes.yaml").err == "bytes.yaml: is not text\n  got: the byte 9 is not UTF-8\n"
 
 
-def test_nesting_without_an_end_is_no_traceback(ask: Ask, stack: Stack) -> None:
-    answer = ask("check", stack(text="config: " + "[" * 1500))
-    assert answer.code == 1
-    assert answer.err.startswith("Pulumi.dev.yaml")
+@pytest.mark.parametrize(
+    ("text", "code"),
+    [
+        ("config: " + "[" * 1500, 1),
+        ("config: {gpu-ci:pools: &a {x: *a}}", 2),
+        (f"config: {{gpu-ci:pools: '{'[' * 100_000}'}}", 1),
+        (f"config: {{gpu-ci:pools: '{{\"l4\":{'9' * 5000}}}'}}", 1),
+    ],
+    ids=["lists", "an alias of itself", "lists in JSON", "a number in JSON"],
+)
+def test_values_without_an_end_are_no_traceback(ask: Ask, stack: Stack, text: str, code: int) -> None:
+    answer = ask("check", stack(text=text))
+    assert answer.code == code
+    assert "Pulumi.dev.yaml" in answer.err + answer.out
 
 
 def test_the_cost_of_a_small_stack_is_this_table(ask: Ask, stack: Stack) -> None:

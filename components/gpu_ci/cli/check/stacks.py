@@ -84,7 +84,8 @@ def _same_labels(file: StackFile, other: StackFile) -> Iterator[str]:
     for name, other_name, labels in overlapping(file.pools, other.pools) if shared else ():
         yield (
             f"{POOLS}.{name}: jobs of {shared} for {labels} also match the runners of the pool {other_name} of "
-            f"{other.name}, and GitHub may run them there; hint: give {name} a label that {other_name} lacks"
+            f"{other.name}, and GitHub may run them there; hint: give {name} a label that {other_name} lacks, or "
+            "another name if its kind has no runnerLabels"
         )
 
 
