@@ -356,6 +356,8 @@ def test_the_next_steps_on_aws_alone_create_the_stack_in_the_bucket_of_bootstrap
         "pulumi login 's3://111122223333-pulumi-state?region=us-east-1&awssdk=v2'",
         "pulumi stack init dev --secrets-provider 'awskms://alias/pulumi-secrets?region=us-east-1'",
     ]
+    entry = steps.index("give the identity that runs pulumi up an access entry of the EKS cluster")
+    assert at < entry < steps.index("pulumi up --stack dev")
 
 
 def test_the_preview_workflows_are_those_of_the_page(ask: Ask) -> None:

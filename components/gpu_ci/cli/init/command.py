@@ -139,6 +139,9 @@ def _next_steps(folder: Path, chosen: Repository) -> Sequence[str]:
         "--repository   (until then, no job can reach the pools)"
     )
     runs_jobs = bool(chosen.machines and chosen.organization)
+    entry = (
+        "give the identity that runs pulumi up an access entry of the EKS cluster   (docs/guides/eks.md#credentials)"
+    )
     local, image = "@ file:" in chosen.requirement, chosen.runner_image.endswith("0" * 64)
     ready = (folder / ".venv/bin/gpu-ci").exists()
     create_venv = "" if ready else "python3 -m venv .venv && "
@@ -153,6 +156,7 @@ def _next_steps(folder: Path, chosen: Repository) -> Sequence[str]:
         *(app_steps if chosen.apps else [no_jobs]),
         *(["replace the address in requirements.txt before you commit it: it is on this computer"] if local else []),
         *([f"replace the digest of runner.image in {chosen.stack_file}: it is a placeholder"] if image else []),
+        *([entry] if chosen.subnets else []),
         f".venv/bin/gpu-ci doctor {chosen.stack_file}   (checks your accounts, and prints how to fix each failure)",
         f"pulumi up --stack {chosen.stack}   (creates the resources in your accounts; needs the Pulumi CLI on PATH)",
         *_github_steps(folder, chosen),
