@@ -6,9 +6,11 @@ its machines by their labels, and starts each wait from zero.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields
+from typing import Annotated, Any
 
-from pydantic import TypeAdapter
+from pydantic import BeforeValidator, TypeAdapter
 
 from .model import Job, JobKey, Offer, RunKey
 
@@ -34,12 +36,18 @@ class StoppedPool:
     detail: str
 
 
+def _known_fields(offer: Any) -> Any:
+    """Return a stored offer without the fields of a later version, which its model would refuse."""
+    known = {each.name for each in fields(Offer)}
+    return {name: each for name, each in offer.items() if name in known} if isinstance(offer, Mapping) else offer
+
+
 @dataclass
 class Pending:
     """An insert or a start of a machine without a known result. It is stored before the request is sent."""
 
     pool: str
-    rung: Offer
+    rung: Annotated[Offer, BeforeValidator(_known_fields)]
     job: Job | None
     """The job of the machine; None for a machine that is made for standby."""
     request_id: str

@@ -10,7 +10,7 @@ from gpu_manager.decision.capacity import pause_sec
 from gpu_manager.decision.decide import Decision, decide
 from gpu_manager.decision.names import slug
 from gpu_manager.loop import PassResult
-from gpu_manager.memory import Cooldown, JobMemory, MachineMemory, Memory, StoppedPool
+from gpu_manager.memory import Cooldown, JobMemory, MachineMemory, Memory, Pending, StoppedPool, from_json, to_json
 from gpu_manager.model import (
     Delete,
     End,
@@ -64,6 +64,14 @@ def after(pool: Pool, error: InsertError, memory: Memory | None = None) -> Decis
 
 def test_a_place_without_capacity_for_months_has_the_longest_pause() -> None:
     assert (pause_sec(1), pause_sec(5000)) == (60, 1800)
+
+
+def test_a_memory_of_a_later_version_is_read_without_its_new_fields() -> None:
+    memory = Memory(pending={"l4-a": Pending("l4", NEAR, None, "1", NOW)})
+    stored = to_json(memory).decode()
+    later = stored.replace('"zone":', '"spare":1,"zone":').replace('"pool":', '"spare":1,"pool":')
+    assert (stored.count("spare"), later.count("spare")) == (0, 2)
+    assert from_json(later.encode()) == memory
 
 
 def test_a_job_of_two_pools_with_room_goes_to_the_cheaper_one() -> None:
