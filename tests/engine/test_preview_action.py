@@ -47,6 +47,7 @@ def project(folder: Path) -> Path:
     return workspace
 
 
+@pytest.mark.slow
 def test_a_pull_request_is_previewed_and_the_report_becomes_its_comment(tmp_path: Path) -> None:
     workspace, temp = project(tmp_path), tmp_path / "temp"
     temp.mkdir()

@@ -56,6 +56,7 @@ def test_an_interrupted_up_stops_once_and_leaves_no_process_and_no_lock(
     assert locks(runner) == []
 
 
+@pytest.mark.slow
 def test_when_the_wrapper_is_killed_pulumi_stops_in_good_order(project: Project) -> None:
     runner = project(NAP)
     process = runner.start(*UP, **AS_FOR_USERS)

@@ -138,6 +138,7 @@ def verdicts(serial: str) -> list[str]:
     return [json.loads(base64.b64decode(each))["verdict"] for each in said]
 
 
+@pytest.mark.slow
 def test_a_stop_of_the_machine_reaches_the_job_and_github_before_the_network_is_down(run_machine: RunMachine) -> None:
     found = run_machine(Plan(does=job(WAITS), at=[(AT_WORK, events.terminate)]))
     assert found["reason"] == "stopped", found["serial"]

@@ -60,6 +60,7 @@ def built(project: Project, number: int, *, passes: bool = True) -> str:
     return name
 
 
+@pytest.mark.slow
 def test_promotion_writes_the_newest_image_that_passed_and_a_revert_of_the_file_rolls_back(
     project: Project, ask: Ask
 ) -> None:
