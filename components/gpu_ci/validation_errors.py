@@ -175,9 +175,9 @@ def _locate(loc: Loc, model: type[BaseModel]) -> Place:
     return Place(path, description, keys, "", redacted, example)
 
 
-def _example(model: type[BaseModel]) -> dict[str, Any]:
+def _example(model: Any) -> dict[str, Any]:
     """Return the fields that a model of a choice needs: the discriminator, and the examples of the required fields."""
-    needed = {str(each.alias): each for each in model.model_fields.values() if each.is_required()}
+    needed = {str(each.alias): each for each in fields_of(model).values() if each.is_required()}
     return dict([tag_of(model)]) | {name: each.examples[0] for name, each in needed.items() if each.examples}
 
 

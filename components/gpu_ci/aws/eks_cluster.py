@@ -58,10 +58,10 @@ class EksCluster(Cluster):
         "aws: settings, and the environment's credentials for the cluster itself",
     )
     role_arn: RoleArn | None = Field(
-        examples=["arn:aws:iam::123456789012:role/gpu-ci-deployer"],
         default=None,
         description="the IAM role to assume for the cluster and its pools, with the credentials of the profile or the "
         "environment",
+        examples=["arn:aws:iam::123456789012:role/gpu-ci-deployer"],
     )
     device_plugin: DevicePluginArgs = Field(
         default=DevicePluginArgs(), description="NVIDIA's device plugin, which makes GPUs available to pods"
