@@ -243,7 +243,9 @@ class Stack:
         project, specs = self.values[PROJECT], [*self.specs, *self.pipelines]
         only_aws = bool(specs) and self.values[MANAGER] is None and all(spec.cloud == "aws" for spec in specs)
         google_secrets = [path for key in KEYS for path in _google_secrets(self.values[key], key)]
-        nothing = not specs and self.values[MANAGER] is None  # a missing pool has its own problem
+        # Without any pool, nothing says which cloud it needs, and the missing pool is a problem of its own.
+        no_pools = POOLS not in self.secrets and bool(pools.missing(self.values[POOLS]))
+        nothing = no_pools and not specs and self.values[MANAGER] is None
         needed = project is not None or (self.complete and not (nothing or (only_aws and not google_secrets)))
         if not needed or PROJECT in self.secrets:
             return []
