@@ -90,6 +90,11 @@ class State:
     is_same: bool = False
     diff: str = ""
 
+    @property
+    def needs_change(self) -> bool:
+        """True for a file that is written now, or that the user has to change."""
+        return self.is_new or bool(self.diff)
+
     def result(self, write: bool) -> str:
         """Return the result for the user. `write` is True if new files are written."""
         if self.is_new:
@@ -148,7 +153,7 @@ def _text_of(place: Path, is_stack_file: bool) -> str:
         raise RefusedError(
             "exists, and init never changes a file",
             expected="a stack without a file",
-            hint="give another --stack, or edit the file: gpu-ci check reports its mistakes",
+            hint="give another --stack, or edit the file and run gpu-ci check, or add workflows with --package",
         )
     try:
         return place.read_text(encoding="utf-8")

@@ -24,7 +24,7 @@ _NEVER_FOLDED = ("machine", "pool", "region", "quota", "fact", "source")
 class Failure(click.ClickException):
     """An error with a text for people and a list of problems for JSON."""
 
-    def __init__(self, text: str, problems: Sequence[Mapping[str, str]]) -> None:
+    def __init__(self, text: str, problems: Sequence[Mapping[str, Any]]) -> None:
         super().__init__(text)
         self.problems = [{name: value for name, value in problem.items() if value} for problem in problems]
 

@@ -310,11 +310,11 @@ def _document(path: Path, text: str) -> Any:
         return yaml.load(text, _StrictLoader)  # noqa: S506 - it is a SafeLoader
     except yaml.MarkedYAMLError as error:
         line, column, reason, hint = _explained(error, text)
-        raise _invalid_yaml(f"{path}:{line + 1}:{column + 1}", reason, hint) from None
+        raise _invalid_yaml(path, reason, hint, line=line + 1, column=column + 1) from None
     except yaml.reader.ReaderError as error:
-        raise _invalid_yaml(f"{path}:{text[: error.position].count(chr(10)) + 1}", error.reason) from None
+        raise _invalid_yaml(path, error.reason, line=text[: error.position].count("\n") + 1) from None
     except RecursionError:
-        raise _invalid_yaml(str(path), "the nesting is too deep") from None
+        raise _invalid_yaml(path, "the nesting is too deep") from None
 
 
 _SPACE = "write key: value, with a space after the colon"
@@ -339,6 +339,7 @@ _HINTS = {
     "cannot start any token": _QUOTES,
     "undefined alias": f"{_QUOTES}: * begins a reference in YAML",
     "unhashable key": f"{_QUOTES}: two braces begin a map in YAML",
+    "is a duplicate of": "remove one of the two, or give one of them another name",
 }
 """Hints for messages of PyYAML that are clear themselves, by a part of the message."""
 _QUOTED = re.compile(r"'(?:\\.|[^'\\])*'|\"(?:\\.|[^\"\\])*\"")
@@ -388,7 +389,8 @@ def _not_a_key(line: str) -> tuple[str, str]:
     return "a colon is missing after a key", "write key: value, or key: with the entries below it"
 
 
-def _invalid_yaml(place: str, reason: str, hint: str = "") -> ProblemsFound:
+def _invalid_yaml(path: Path, reason: str, hint: str = "", **place: int) -> ProblemsFound:
     """Return the error for invalid YAML. It shows no text of the file, because any part of it may be a secret."""
-    text = f"{place}: is not valid YAML: {reason}"
-    return ProblemsFound(f"{text}\n  hint: {hint}" if hint else text, [{"text": text, "hint": hint}])
+    text = f"{':'.join(map(str, (path, *place.values())))}: is not valid YAML: {reason}"
+    problem = {"text": text, "hint": hint, **place}
+    return ProblemsFound(f"{text}\n  hint: {hint}" if hint else text, [problem])

@@ -101,7 +101,10 @@ def missing_registration(
     if machines and not on_clusters and not runner_app and not SITE.startswith(tuple(unread)):
         text = f"is missing, and the runners of {', '.join(machines)} need it: {not_for_machines}"
         return [Problem(f"{SITE}.github.managerApp", text, "nothing", _MANAGER_APP, WHICH_APP, "missing")]
-    shape = "{id: 1234567, installationId: 7654321, privateKey: projects/acme-ci/secrets/github-runner-app-key}"
+    shape = (
+        "{id: 1234567, installationId: 7654321, privateKey: projects/acme-ci/secrets/github-runner-app-key}, or with "
+        "the ARN of a secret in AWS Secrets Manager"
+    )
     needed = {
         f"{SITE}.github.owner": (owner, on_clusters, "the organization, such as acme", "such as owner: acme"),
         f"{SITE}.github.runnerApp": (

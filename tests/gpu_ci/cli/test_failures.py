@@ -55,7 +55,8 @@ def test_an_invalid_file_does_not_stop_the_others_and_sets_the_exit_code(ask: As
     ]
     assert "Pulumi.c.yaml" in answer.out
     first, second, third = ask(command, "--json").json
-    assert first == {"file": "Pulumi.a.yaml", "error": {"problems": [{"text": answer.err.splitlines()[0]}]}}
+    problem = {"text": answer.err.splitlines()[0], "line": 2, "column": 1}
+    assert first == {"file": "Pulumi.a.yaml", "error": {"problems": [problem]}}
     assert second["error"]["problems"][0]["text"] == "Pulumi.b.yaml: is not a stack file"
     assert (third["file"], "error" in third) == ("Pulumi.c.yaml", False)
     assert ask(command, "Pulumi.c.yaml", "Pulumi.a.yaml").code == 1

@@ -276,6 +276,21 @@ def test_an_interrupted_command_keeps_the_apps_that_it_created(
     assert [len(each) for each in manager.versions.values()] == [1, 1]
 
 
+def test_the_key_of_another_app_is_not_replaced(
+    ask: Ask, stack: Path, github: GitHub, manager: SecretManager, monkeypatch: pytest.MonkeyPatch, pem: str
+) -> None:
+    stack.write_text(STACK.replace("{id: 3,", "{id: 72,"))
+    manager.versions = {f"projects/acme-ci/secrets/{name}-key": [pem.encode()] for name in ("admin", "manager")}
+    github.apps = {72}
+    monkeypatch.setattr(listener, "serve", lambda *_: pytest.fail("the page is open"))
+    answer = ask("github-app", "create", "Pulumi.dev.yaml", "--github-url", github.address, "--json")
+    [problem] = answer.json["error"]["problems"]
+    assert (answer.code, problem["got"]) == (
+        2, "projects/acme-ci/secrets/admin-key has a key, but not that of app, App 1"
+    )  # fmt: skip
+    assert manager.versions["projects/acme-ci/secrets/admin-key"] == [pem.encode()]
+
+
 def test_wrong_requests_are_refused_and_store_nothing(
     ask: Ask, stack: Path, github: GitHub, manager: SecretManager, browser: Browser
 ) -> None:

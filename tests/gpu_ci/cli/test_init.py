@@ -106,6 +106,7 @@ def test_a_stack_on_aws_alone_has_its_keys_in_aws_secrets_manager(ask: Ask) -> N
     found = yaml.safe_load(files["Pulumi.dev.yaml"])["config"]
     github, secrets = found["gpu-ci:site"]["github"], "arn:aws:secretsmanager:us-east-1:111122223333:secret"
     assert "gcp:project" not in found
+    assert found["aws:region"] == "us-east-1"
     assert github["runnerApp"]["privateKey"] == f"{secrets}:github-runner-app-key"
     sandbox = yaml.safe_load(files["sandbox.yaml"])
     assert list(sandbox["exists"]) == ["github"]
@@ -138,6 +139,12 @@ def test_a_second_stack_on_a_cluster_leaves_what_the_first_one_creates(
     [cluster], [name] = config["gpu-ci:clusters"].values(), config["gpu-ci:pools"]
     assert (cluster["managed"], cluster["namespace"], name[-5:]) == (False, "gpu-ci-prod", "-prod")
     assert [each for each in ask("check", "new/Pulumi.prod.yaml", "--json").json[0]["notes"] if "Pulumi." in each] == []
+    first = tmp_path / "new" / "Pulumi.dev.yaml"
+    managed = first.read_text()
+    first.write_text(re.sub(r"( +)(location|region): (us\S+)", r"\1\2: \3\n\1managed: false", managed))
+    notes = ask("check", "new/Pulumi.prod.yaml", "--json").json[0]["notes"]
+    assert [note for note in notes if ".managed: no stack of this folder" in note], notes
+    first.write_text(managed)
     # Without these keys, `gpu-ci check` of either stack says what is missing.
     text = re.sub(r"managed: false|namespace: \S+", "", file.read_text()).replace(f"{name}:", f"{name[:-5]}:")
     file.write_text(re.sub(r"( +)(location|region): (us\S+)", r"\1\2: \3\n\1kueue: {queues: {a: {gpus: 1}}}", text))
@@ -222,6 +229,20 @@ def test_an_existing_stack_is_refused_and_kept(ask: Ask, tmp_path: Path) -> None
     assert (answer.code, answer.out) == (2, "")
     assert answer.err.startswith("new/Pulumi.dev.yaml: exists, and init never changes a file\n")
     assert (tmp_path / "new" / "Pulumi.dev.yaml").read_text() == before
+
+
+def test_workflows_are_added_to_an_existing_stack_with_only_the_steps_that_they_need(ask: Ask, tmp_path: Path) -> None:
+    new = tmp_path / "new"
+    assert "the same options" in ask("init", "new", *SETS["google"], "--write").out.splitlines()[-1]
+    (new / "Pulumi.dev.yaml").write_text(own := (new / "Pulumi.dev.yaml").read_text().replace("id: 1,", "id: 4711,"))
+    answer = ask("init", "new", *SETS["google"], *PACKAGE, "--write")
+    assert (new / "Pulumi.dev.yaml").read_text() == own
+    assert dict(answer.rows)["Pulumi.dev.yaml"] == "kept: exists with other content"
+    assert [path for path, result in answer.rows if result == "written"] == sorted(WORKFLOWS)
+    steps = answer.out[answer.out.index("\nNext:") :]
+    assert "pip install" in steps
+    assert "doctor" not in steps
+    assert "github-app create" not in steps
 
 
 def test_a_stack_of_another_cloud_prints_the_lines_that_existing_files_lack(ask: Ask, tmp_path: Path) -> None:
@@ -427,6 +448,18 @@ def test_a_second_stack_has_the_apps_that_the_first_one_created(ask: Ask, tmp_pa
     assert [step for step in again["next"] if "github-app" in step] == []
 
 
+@pytest.mark.parametrize(("account", "number"), [("111122223333", 101), ("444455556666", 1)])
+def test_only_a_stack_of_the_same_aws_account_has_the_apps_of_another(
+    ask: Ask, tmp_path: Path, account: str, number: int
+) -> None:
+    ask("init", "new", *AWS_ALONE, "--write")
+    created_by_github(tmp_path / "new" / "Pulumi.dev.yaml", 1, 101)
+    options = tuple(word.replace("111122223333", account) for word in AWS_ALONE)
+    file = ask("init", "new", *options, "--stack", "prod", "--json").json["files"]["Pulumi.prod.yaml"]
+    app = yaml.safe_load(file)["config"]["gpu-ci:site"]["github"]["app"]
+    assert (app["id"], app["privateKey"].split(":")[4]) == (number, account)
+
+
 @pytest.mark.parametrize(
     ("old", "new"),
     [
@@ -591,6 +624,9 @@ def test_the_steps_do_not_create_environments_that_exist(ask: Ask, tmp_path: Pat
     ask("init", "new", *SETS["google"], "--write")
     (tmp_path / "new" / ".venv-torch").mkdir()
     writes(".venv/bin/gpu-ci", "")(tmp_path / "new")
+    steps = ask("init", "new", *SETS["google"], "--stack", "prod", "--json").json["next"]
+    assert [step for step in steps if "venv " in step or "pip" in step] == []
+    (tmp_path / "new" / "requirements.txt").write_text("gpu-ci[cli]\n")
     steps = ask("init", "new", *SETS["google"], "--stack", "prod", "--json").json["next"]
     assert [step.partition("   ")[0] for step in steps if "venv " in step or "pip" in step] == [
         ".venv/bin/pip install -r requirements.txt"

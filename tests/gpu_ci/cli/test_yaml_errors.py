@@ -40,6 +40,12 @@ MISTAKES: dict[str, tuple[tuple[tuple[str, str], ...], str, str, str]] = {
         "the file has a second document",
         "remove the line ---: a stack file is one document",
     ),
+    "a key that is there twice": (
+        (("market: spot", "max: 3"),),
+        "9:7",
+        "the key max is a duplicate of line 8",
+        "remove one of the two, or give one of them another name",
+    ),
     "a merge conflict": (
         (("      max: 4", "<<<<<<< HEAD\n      max: 4\n=======\n      max: 5\n>>>>>>> more"),),
         "9:1",

@@ -66,6 +66,7 @@ def _mapping(value: Any) -> Mapping[str, Any]:
 
 def warnings(file: StackFile, wrong: Collection[Problem] = ()) -> list[str]:
     """Return the notes on a file: findings that do not prevent a deployment, and that none of its problems reports."""
+    neighbours = siblings(file.path)
     others = other_projects(file.pools, file.project, ("image", "reservation")) if file.project else []
     return [
         *map(str, _old_software(file)),
@@ -74,7 +75,8 @@ def warnings(file: StackFile, wrong: Collection[Problem] = ()) -> list[str]:
         *(text for name, args in file.pools for text in args.prerequisites(f"{POOLS}.{name}")),
         *stack_warnings(file, {problem.path for problem in wrong}),
         *plans.notes(file.values[plans.KEY], file.at(plans.PLAN)),
-        *(text for other in siblings(file.path) for text in [*_same_labels(file, other), *_same_clusters(file, other)]),
+        *(text for other in neighbours for text in [*_same_labels(file, other), *_same_clusters(file, other)]),
+        *_unmanaged_clusters(file, neighbours),
     ]
 
 
@@ -109,6 +111,18 @@ def _same_clusters(file: StackFile, other: StackFile) -> Iterator[str]:
         for pool in sorted(own_pools.keys() & other_pools.keys()):
             text = f"{other.name} has a pool of this name on the same cluster, so runners of one can start on nodes of"
             yield f"{POOLS}.{pool}: {text} the other; hint: another name in one of the two {page}"
+
+
+def _unmanaged_clusters(file: StackFile, others: Sequence[StackFile]) -> Iterator[str]:
+    """Yield a note on each cluster of several stacks, none of which creates the controller."""
+    users: dict[str, list[StackFile]] = {}
+    for other in others if file.pools else ():
+        for name in file.clusters_shared_with(other):
+            users.setdefault(name, []).append(other)
+    for name, sharing in users.items():
+        if not any(each.values[CLUSTERS][name].get("managed", True) for each in (file, *sharing)):
+            text = "no stack of this folder creates the controller and the other shared resources of this cluster"
+            yield f"{CLUSTERS}.{name}.managed: {text}; hint: managed: true in the stack that is deployed first"
 
 
 def _repositories(file: StackFile) -> set[str]:

@@ -49,25 +49,34 @@ def command(files: tuple[str, ...], only: tuple[str, ...], port: int, github_url
     for app in apps:
         secret_store.check_name(app.secret)
     secrets = secret_store.stores([app.secret for app in apps])
+    web_url = github_url.rstrip("/")
+    api_url = "https://api.github.com" if web_url == GITHUB_COM else f"{web_url}/api/v3"
+    entries = app_entries(file.values[SITE]["github"])
+    registrations = []
+    taken = []
+    for app in apps:
+        number, key = int(entries[app.key]["id"]), secrets.newest(app.secret)
+        registrations.append(Registration(app, created=existing(api_url, organization, number, key)))
+        if not registrations[-1].created and key and secret_store.app_token(number, key):
+            taken.append(f"{app.secret} has a key, but not that of {app.key}, App {number}")
+    if taken:
+        raise InputError(
+            f"{file.path}: a key would be lost",
+            got="; ".join(taken),
+            expected="a secret for each App, without the key of another one",
+            hint="if another stack uses the secret, write the numbers of its App into this file, or name another "
+            "secret in privateKey; if none does, delete the secret",
+        )
     try:
         listening = listener.server(port)
     except OSError as error:
         raise InputError(f"127.0.0.1:{port}: cannot be used", got=error.strerror or "", hint="give --port") from None
-    web_url = github_url.rstrip("/")
-    api_url = "https://api.github.com" if web_url == GITHUB_COM else f"{web_url}/api/v3"
-    entries = app_entries(file.values[SITE]["github"])
     flow = Flow(
         organization,
         file.stack,
         web_url,
         f"http://127.0.0.1:{listening.server_port}",
-        [
-            Registration(
-                app,
-                created=existing(api_url, organization, int(entries[app.key]["id"]), secrets.newest(app.secret)),
-            )
-            for app in apps
-        ],
+        registrations,
         convert=lambda code: listener.convert(api_url, code),
         store=lambda secret, pem: _say(f"stored {secrets.add(secret, pem)}"),
         installation=lambda app: installation_of(api_url, organization, app),

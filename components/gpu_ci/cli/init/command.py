@@ -7,6 +7,7 @@ import shlex
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any, cast
 
@@ -109,8 +110,8 @@ def command(folder: Path, write: bool, as_json: bool, **given: Any) -> None:
     Without --write, the command prints the files and writes nothing. It sends no request, and needs no credentials.
 
     The machine type decides the kind of the pool: EKS for an AWS one, Compute Engine for a Google one, or GKE with
-    --gke-cluster. Run the command again with another --stack to add a stack. It then prints the lines that the existing
-    files lack.
+    --gke-cluster. Run the command again with another --stack to add a stack, or with --package and the same options to
+    add workflows. It then prints the lines that the existing files lack.
 
     \b
     Examples:
@@ -123,12 +124,14 @@ def command(folder: Path, write: bool, as_json: bool, **given: Any) -> None:
     """
     chosen = repository(folder, given)
     files = chosen.files()
-    states = new_files.states(folder, files, chosen.stack_file)
-    new_files.offer(folder, files, states, lambda: _next_steps(folder, chosen), write=write, as_json=as_json)
+    # With --package, the command adds the workflows of a stack that exists.
+    states = new_files.states(folder, files, "" if given["package"] else chosen.stack_file)
+    steps = partial(_next_steps, folder, chosen, states)
+    new_files.offer(folder, files, states, steps, write=write, as_json=as_json)
 
 
-def _next_steps(folder: Path, chosen: Repository) -> Sequence[str]:
-    """Return what is left to do, in order."""
+def _next_steps(folder: Path, chosen: Repository, states: Mapping[str, new_files.State]) -> Sequence[str]:
+    """Return what is left to do, in order. `states` are those of the files before anything was written."""
     create = f".venv/bin/gpu-ci github-app create {chosen.stack_file}"
     if chosen.new_apps != chosen.apps:
         create += "".join(f" --only {app.key}" for app in chosen.new_apps)
@@ -143,11 +146,14 @@ def _next_steps(folder: Path, chosen: Repository) -> Sequence[str]:
         "give the identity that runs pulumi up an access entry of the EKS cluster   (docs/guides/eks.md#credentials)"
     )
     local, image = "@ file:" in chosen.requirement, chosen.runner_image.endswith("0" * 64)
-    ready = (folder / ".venv/bin/gpu-ci").exists()
-    create_venv = "" if ready else "python3 -m venv .venv && "
+    create_venv = "" if (folder / ".venv").exists() else "python3 -m venv .venv && "
+    installed = (folder / ".venv/bin/gpu-ci").exists() and not states["requirements.txt"].needs_change
+    install = [] if installed else [f"{create_venv}.venv/bin/pip install -r requirements.txt   (takes minutes)"]
+    if not states[chosen.stack_file].is_new:
+        return [*install, *_github_steps(folder, chosen)]
     has_torch = (folder / ".venv-torch").exists()
     return [
-        f"{create_venv}.venv/bin/pip install -r requirements.txt   (takes minutes)",
+        *install,
         f".venv/bin/pulumi-sandbox preview --stack {chosen.stack} --suppress-outputs   (needs no account)",
         *([] if has_torch else [f"{_TORCH}   (for the smoke check in the sandbox; 5 GB)"]),
         f".venv/bin/pulumi-sandbox up --stack {chosen.stack} --yes --suppress-outputs   (deploys in the sandbox)",
@@ -190,7 +196,7 @@ def _github_steps(folder: Path, chosen: Repository) -> Sequence[str]:
     """Return what the workflows need at GitHub."""
     if not chosen.actions:
         text = "to add workflows that preview and deploy, run init again with --package"
-        return [f"{text} {new_files.ADDRESS} and another --stack"]
+        return [f"{text} {new_files.ADDRESS} and the same options"]
     environment = f"create the environment {chosen.stack} at GitHub, with reviewers, for the branch main alone"
     variables = ", ".join(chosen.variables.values())
     name = chosen.actions["repository"]
@@ -282,7 +288,7 @@ def _read(folder: Path, given: Mapping[str, Any], wrong: list[Problem]) -> Repos
         shared=[*shared],
         subnets=subnets,
         aws_region=aws_regions[0] if aws_regions else "",
-        registered=_registered_apps(file for file in others if file.project == given["project"]),
+        registered=_registered_apps(file for file in others if _reads_keys_of(file, given)),
         **{name: given[name] for name in _AS_GIVEN},
     )
 
@@ -309,6 +315,13 @@ def _shared_clusters(
             if is_managed and (pools := {spec.name for spec in other.specs if spec.cluster == name}):
                 found.setdefault(name, set()).update(pools)
     return found
+
+
+def _reads_keys_of(file: StackFile, given: Mapping[str, Any]) -> bool:
+    """Return True if the keys of the Apps of a stack file are in the given project, or in the given AWS account."""
+    account = given["aws_account"]
+    is_same_account = not account or f":{account}:" in str(file.at(f"{SITE}.github"))
+    return file.project == given["project"] and is_same_account
 
 
 def _registered_apps(files: Iterable[StackFile]) -> dict[str, Mapping[str, Any]]:
