@@ -170,7 +170,8 @@ class MachineRecord(_Part):
     @property
     def is_lost(self) -> bool:
         """True if the job ended with the machine: the supplier took it back."""
-        return self.job is not None and self.end is not None and self.end.reason in LOST_REASONS
+        taken_back = self.end is not None and self.end.reason in LOST_REASONS
+        return taken_back and self.job is not None and self.job.conclusion != "success"
 
     def parts(self, usd: float) -> Parts:
         """Return what the parts of an amount were paid for. `usd` is the catalog price, or the bill of the machine."""

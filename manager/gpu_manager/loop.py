@@ -9,10 +9,12 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Protocol, TypeVar
+from typing import NamedTuple, Protocol, TypeVar
+
+from gpu_ci.machine_records import MachineRecord
 
 from . import registration
-from .decision import capacity, jobs, reruns
+from .decision import capacity, jobs, records, reruns
 from .decision.decide import Decision, decide
 from .decision.names import machine_of
 from .memory import Memory, Pending
@@ -54,6 +56,13 @@ class Store(Protocol):
             Unavailable, Refused: The memory was not saved.
         """
 
+    def add(self, records: Iterable[MachineRecord]) -> None:
+        """Store records of machines. A record whose key is stored already is ignored.
+
+        Raises:
+            Unavailable, Refused: Some of the records were not stored.
+        """
+
     def may_act(self) -> bool:
         """Return True if the manager may begin an action now: no other manager can act before the action has ended."""
 
@@ -73,6 +82,14 @@ class Event:
     """The code of a failed insert or start: no-capacity, over-quota or refused."""
 
 
+class NewRecord(NamedTuple):
+    """The record of a machine that is gone, when it was stored."""
+
+    record: MachineRecord
+    job_was_seen: bool
+    """True if a pass saw the job while it ran."""
+
+
 @dataclass
 class PassResult:
     """The observation, the decision and the log events of one pass."""
@@ -80,6 +97,7 @@ class PassResult:
     observation: Observation
     decision: Decision
     events: list[Event] = field(default_factory=list)
+    records: list[NewRecord] = field(default_factory=list)
     saved: bool = True
     """True if the memory was saved. If the save fails, no action is carried out."""
 
@@ -100,6 +118,7 @@ class Manager:
         store: Store,
         now: Callable[[], float] = uptime,
         *,
+        name: str = "",
         is_of_another: Callable[[Job], bool] = lambda _: False,
     ) -> None:
         """Create a manager.
@@ -110,8 +129,10 @@ class Manager:
             supplier: The supplier of the machines of all pools.
             store: The storage of the memory.
             now: The clock for durations. The time of day comes from GitHub's answers.
+            name: The name of the manager, for records of machines.
             is_of_another: Returns True for a job for which another manager of the stack starts the machine.
         """
+        self._name = name
         self._is_of_another = is_of_another
         self._pools = list(pools)
         self._pools_by_name = {pool.name: pool for pool in pools}
@@ -157,8 +178,40 @@ class Manager:
                 )
                 break
             events += self._carry_out(action, decision.memory, lambda: observation.now + self._now() - observed_at)
+        stored = self._store_records(observation, decision.memory, events)
         self._save(decision.memory, events)
-        return PassResult(observation, decision, events)
+        return PassResult(observation, decision, events, records=stored)
+
+    def _store_records(self, observation: Observation, memory: Memory, events: list[Event]) -> list[NewRecord]:
+        """Store the records of machines that are gone, and return them. Those without an answer of GitHub wait.
+
+        A record that is stored twice, because the manager was killed before it saved the memory, has the same key.
+        """
+        made: dict[str, NewRecord] = {}
+        questions = 0
+        for key, history in memory.ended.items():
+            job, is_late = None, records.is_late(history, observation.now)
+            if records.may_have_run_a_job(history) and not is_late:
+                if questions == records.MOST_QUESTIONS or not records.may_ask(history, observation):
+                    continue
+                questions, history.asked = questions + 1, observation.now
+                try:
+                    job = records.job_of(history, (each for run in history.runs for each in self._github.ran(run)))
+                except (Unavailable, Refused) as error:
+                    events.append(Event(_error_kind(error), "GitHub", f"the job of {history.machine}: {error}"))
+                    continue
+            if is_late or records.is_complete(history, job):
+                record = records.make(history, job, self._name, self._pools[0].supplier)
+                made[key] = NewRecord(record, job_was_seen=history.job is not None)
+        try:
+            if made:
+                self._store.add([each.record for each in made.values()])
+        except (Unavailable, Refused) as error:
+            events.append(Event(_error_kind(error), "the records", str(error)))
+            return []
+        for key in made:
+            del memory.ended[key]
+        return list(made.values())
 
     def _save(self, memory: Memory, events: list[Event]) -> bool:
         """Save the memory and return True, or add an event and return False."""

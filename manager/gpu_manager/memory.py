@@ -12,7 +12,7 @@ from typing import Annotated, Any
 
 from pydantic import BeforeValidator, TypeAdapter
 
-from .model import Job, JobKey, Offer, RunKey
+from .model import End, Job, JobKey, Offer, RunKey
 
 
 @dataclass
@@ -117,6 +117,37 @@ class MachineMemory:
     """The digest of the key that it published before it was stopped."""
     started_for: str = ""
     """The slug of the job for which it was last started from standby; empty in its first boot."""
+
+
+@dataclass
+class MachineHistory:
+    """What the record of a machine needs (gpu_ci.machine_records), from the request until the record is stored."""
+
+    machine: str
+    pool: str
+    zone: str
+    machine_type: str
+    market: str
+    requested: float
+    gpu: str = ""
+    usd_per_hour: float | None = None
+    id: str = ""
+    existed: bool = False
+    """False until a list contains it with another status than PENDING, in which it waits for capacity."""
+    on: list[tuple[float, float | None]] = field(default_factory=list)
+    """The times during which it was on. The last one has no end while it is on."""
+    is_estimated: bool = False
+    """True if a time in `on` is that of the pass that saw the change."""
+    runs: list[RunKey] = field(default_factory=list)
+    """The runs that may contain its job: of the jobs for which it was started, and of its seen job."""
+    job: Job | None = None
+    """The job that a pass saw on it."""
+    end: End | None = None
+    """The last end that it reported."""
+    gone: float = 0.0
+    """When it was first missing from the list."""
+    asked: float = 0.0
+    """When the manager last asked GitHub for its job."""
 
 
 @dataclass
@@ -225,6 +256,10 @@ class Memory:
     """Registrations, by machine name. An entry stays until the machine and its runner are gone."""
     standby: dict[str, StandbyMemory] = field(default_factory=dict)
     """Machines made for standby, by pool."""
+    histories: dict[str, MachineHistory] = field(default_factory=dict)
+    """The histories of requested and existing machines, by machine name."""
+    ended: dict[str, MachineHistory] = field(default_factory=dict)
+    """The histories of machines that are gone and whose record is not stored yet, by machine name and id."""
 
 
 _ADAPTER = TypeAdapter(Memory)

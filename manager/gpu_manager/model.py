@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from typing import Annotated, Literal, NamedTuple, TypeVar
 
 from gpu_catalog.locations import region_of
+from gpu_ci.machine_records import JobOfMachine
 from pydantic import AfterValidator, ConfigDict, Field, model_validator
 from pydantic.alias_generators import to_camel
 from pydantic.dataclasses import dataclass as pydantic_dataclass
@@ -228,6 +229,14 @@ class Job:
 
 
 @dataclass(frozen=True)
+class RanJob:
+    """A job that a runner has run or runs, with GitHub's times."""
+
+    runner_name: str
+    job: JobOfMachine
+
+
+@dataclass(frozen=True)
 class Run:
     """The state of a workflow run. It decides if a job that lost its machine can be run again."""
 
@@ -301,6 +310,10 @@ class Machine:
     """The certificate that the machine published, base64. The manager encrypts the runner's registration with it."""
     sealed: bool = False
     """True if the registration of a runner was sent to it."""
+    on_unix: float = 0.0
+    """When it was last switched on, by the supplier's clock; 0 if the supplier does not say it."""
+    off_unix: float = 0.0
+    """When it was last switched off, by the supplier's clock; 0 if the supplier does not say it, or if it never was."""
 
     @property
     def region(self) -> str:

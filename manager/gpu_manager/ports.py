@@ -11,7 +11,20 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, NamedTuple, Protocol
 
-from .model import Insert, InsertError, Job, Machine, NewRunner, Offer, OperationState, Pool, Run, RunKey, Runner
+from .model import (
+    Insert,
+    InsertError,
+    Job,
+    Machine,
+    NewRunner,
+    Offer,
+    OperationState,
+    Pool,
+    RanJob,
+    Run,
+    RunKey,
+    Runner,
+)
 
 
 def uptime() -> float:
@@ -84,6 +97,12 @@ class Github(Protocol):
 
     def rerun(self, run: RunKey, job_id: int | None) -> None:
         """Run one job again, or with None all failed jobs of the run. Raises Unavailable or Refused."""
+
+    def ran(self, run: RunKey) -> tuple[RanJob, ...]:
+        """Return the jobs of all attempts of a run that a runner has started. A run that is gone has none.
+
+        Raises Unavailable.
+        """
 
 
 class Started(NamedTuple):

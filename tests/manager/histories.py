@@ -8,11 +8,14 @@ from __future__ import annotations
 import base64
 import json
 import random
+from bisect import bisect
 from collections import Counter
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
 
 from cryptography.hazmat.primitives.serialization import pkcs7
+from gpu_ci.machine_records import JobOfMachine, MachineRecord
 from gpu_manager.decision.names import STANDBY, runner_name, slug
 from gpu_manager.loop import Manager, PassResult
 from gpu_manager.memory import Memory, from_json, to_json
@@ -27,6 +30,7 @@ from gpu_manager.model import (
     Offer,
     OperationState,
     Pool,
+    RanJob,
     Run,
     RunKey,
     Runner,
@@ -42,6 +46,7 @@ CERTIFICATES = tuple(certificate_of(PRIVATE, number) for number in (1, 2))
 # Seconds that a machine waits for its registration, and seconds beyond IDLE_SEC in which the manager removes it.
 REGISTER_SEC, LATE_SEC = 120, 300
 PASS_SEC = 10.0
+MOST_TRIES = 10
 ZONES = ("us-central1-a", "us-central1-b", "us-central1-c")
 
 
@@ -103,6 +108,11 @@ class WorldJob:
     """When GitHub gives up its runner after the end of the machine."""
     zombie: bool = False
     """True for a job that GitHub never assigns to a runner."""
+    started: float = 0.0
+    completed: float = 0.0
+
+    def complete(self, conclusion: str, now: float) -> None:
+        self.status, self.conclusion, self.completed = "completed", conclusion, now
 
 
 @dataclass
@@ -143,6 +153,19 @@ class Vm:
 
 
 @dataclass
+class Life:
+    """What a machine really did, by the clock of all vendors. It stays when the machine is gone."""
+
+    name: str
+    on: list[list[float]] = field(default_factory=list)
+    """The times at which it was switched on and off."""
+    jobs: list[int] = field(default_factory=list)
+    listed: bool = False
+    """True if the manager has seen it on or off in a list."""
+    gone: float = 0.0
+
+
+@dataclass
 class World:
     """The whole simulated world."""
 
@@ -173,6 +196,12 @@ class World:
     skew_sec: float = 0.0
     started: int = 0
     """The number of starts of machines on standby."""
+    passes: list[float] = field(default_factory=list)
+    """The times of the passes that knew everything."""
+    lists: list[float] = field(default_factory=list)
+    """The times of the passes that knew the machines."""
+    lives: dict[str, Life] = field(default_factory=dict)
+    """What each machine really did, by Google's id."""
     forgotten: float = 0.0
     """When the manager last lost its memory. Its waits start again from this time."""
 
@@ -213,7 +242,8 @@ class World:
     def cancel(self, job: WorldJob) -> None:
         if job.status == "completed":
             return
-        job.status, job.conclusion, job.cancelled = "completed", "cancelled", self.now
+        job.complete("cancelled", self.now)
+        job.cancelled = self.now
         for vm in self.vms.values():
             if vm.job is job:
                 self._job_over(vm)
@@ -226,12 +256,28 @@ class World:
             if self.chance.random() < 0.5:
                 vm.job.fails_at = self.now + 600
             else:
-                vm.job.status, vm.job.conclusion = "completed", self.chance.choice(("failure", "cancelled"))
+                vm.job.complete(self.chance.choice(("failure", "cancelled")), self.now)
                 self.registered.pop(vm.runner_id, None)
         elif vm.machine.registered_by == "machine" and self.chance.random() < 0.5:
             # An agent that gets the notice in time unregisters its runner.
             self.registered.pop(vm.runner_id, None)
+        self.remove(vm)
+
+    def _known_since(self, vm: Vm) -> float:
+        """Return when the manager first listed the machine in this boot, with the memory that it has now."""
+        lists = self.lists[bisect(self.lists, max(vm.created, self.forgotten)) :]
+        return lists[0] if lists else self.now
+
+    def _passes_since(self, when: float) -> int:
+        return len(self.passes) - bisect(self.passes, when)
+
+    def remove(self, vm: Vm) -> None:
+        """Delete a machine."""
         del self.vms[(vm.machine.zone, vm.machine.name)]
+        life = self.lives[vm.machine.id]
+        life.gone = self.now + self.skew_sec
+        if life.on and len(life.on[-1]) == 1:
+            life.on[-1].append(life.gone)
 
     def forge(self) -> None:
         """Let an attacker create a machine, sometimes with the name of one of the manager's machines."""
@@ -254,7 +300,7 @@ class World:
         if self.chance.random() < 0.5:
             self._set(vm, "TERMINATED")
         else:
-            del self.vms[(vm.machine.zone, vm.machine.name)]
+            self.remove(vm)
 
     def register(self, name: str, *, by_manager: bool) -> int:
         """Register a runner at GitHub and return its id."""
@@ -273,7 +319,7 @@ class World:
             self._assign()
             for job in list(self.jobs.values()):
                 if job.fails_at is not None and self.now >= job.fails_at and job.status == "in_progress":
-                    job.status, job.conclusion = "completed", "failure"
+                    job.complete("failure", self.now)
                     gone = job.runner
                     self.registered = {number: name for number, name in self.registered.items() if name != gone}
                 if job.cancel_at is not None and self.now >= job.cancel_at:
@@ -304,7 +350,7 @@ class World:
         elif machine.status == "PENDING":
             if vm.waits_until is not None and self.now >= vm.waits_until:
                 if vm.in_vain:
-                    del self.vms[(machine.zone, machine.name)]
+                    self.remove(vm)
                 else:
                     self._set(vm, "STAGING")
         elif machine.status == "STAGING" and self.now >= vm.runs_at:
@@ -322,7 +368,7 @@ class World:
             elif vm.job and self.now >= vm.job.created and vm.job.status == "in_progress":
                 vm.job.duration -= 1
                 if vm.job.duration <= 0:
-                    vm.job.status, vm.job.conclusion = "completed", "success"
+                    vm.job.complete("success", self.now)
                     self._job_over(vm)
             elif vm.runner_id and vm.idle_since is not None and self.now - vm.idle_since > self._idle_sec(vm):
                 # A runner that the manager registered stays at GitHub, and so does one whose agent gets no answer.
@@ -330,8 +376,8 @@ class World:
                     self.registered.pop(vm.runner_id, None)
                 vm.runner_id, vm.ended = 0, "idle"
                 vm.off_at = self.now + 5
-        # A manager that has lost its memory counts from its next pass, and acts in the pass after the limit.
-        elif vm.silent and self.now - max(vm.created, self.forgotten) > BOOT_SEC + 60 + 180 + 2 * PASS_SEC:
+        # A manager that has lost its memory counts from its next pass. Each of its requests to delete may be lost.
+        elif vm.silent and self._passes_since(self._known_since(vm) + BOOT_SEC + 60 + PASS_SEC) > MOST_TRIES:
             raise BrokenRuleError(f"{machine.name}: no runner for {self.now - vm.created:.0f} s, and it is still there")
 
     def _idle_sec(self, vm: Vm) -> int:
@@ -370,7 +416,14 @@ class World:
         vm.off_at = self.now + self.chance.choice((3, 10, 40))
 
     def _set(self, vm: Vm, status: str, end: End | None = None) -> None:
-        vm.machine = Machine(**{**vm.machine.__dict__, "status": status, "end": end})
+        vm.machine = replace(vm.machine, status=status, end=end)
+        intervals, when = self.lives[vm.machine.id].on, self.now + self.skew_sec
+        if status == "STAGING":
+            intervals.append([when])
+            vm.machine = replace(vm.machine, on_unix=when)
+        elif status == "TERMINATED" and len(intervals[-1]) == 1:
+            intervals[-1].append(when)
+            vm.machine = replace(vm.machine, off_unix=when)
 
     def _assign(self) -> None:
         for job in sorted(self.jobs.values(), key=lambda each: each.created):
@@ -388,7 +441,8 @@ class World:
             if idle:
                 vm = self.chance.choice(idle)
                 vm.job, vm.idle_since = job, None
-                job.status, job.instance = "in_progress", vm.machine.id
+                job.status, job.instance, job.started = "in_progress", vm.machine.id, self.now
+                self.lives[vm.machine.id].jobs.append(job.key.job_id)
                 job.runner = self.registered[vm.runner_id]
 
     def left_over(self) -> list[str]:
@@ -534,6 +588,26 @@ class FakeGithub:
                 self.world.jobs[key.job_id] = WorldJob(key, job.labels, self.world.now, job.duration + 5)
         self.faulty.after()
 
+    def ran(self, run: RunKey) -> tuple[RanJob, ...]:
+        self.faulty.before()
+        skew, now = self.world.skew_sec, self.world.now
+
+        def time(unix: float) -> datetime:
+            return datetime.fromtimestamp(unix + skew, UTC)
+
+        return tuple(
+            RanJob(
+                job.runner,
+                JobOfMachine(
+                    repository=run.repository, run=run.run_id, attempt=job.key.attempt, id=job.key.job_id,
+                    created=time(job.created), started=time(job.started),
+                    completed=time(job.completed) if job.status == "completed" else None, conclusion=job.conclusion,
+                ),
+            )
+            for job in self.world.jobs.values()
+            if job.runner and (job.key.repository, job.key.run_id) == tuple(run) and job.started <= now
+        )  # fmt: skip
+
     def _cancelled_by_a_person(self, job: WorldJob) -> bool:
         """Return True if a person certainly cancelled the job. Within minutes of a preemption the cause is unclear."""
         _, taken = self.world.preempted.get(job.instance, ("", None))
@@ -550,6 +624,8 @@ class FakeCompute:
     def list(self, pools: Sequence[Pool]) -> tuple[Machine, ...]:
         self.faulty.before()
         listed = [vm.machine for vm in self.world.vms.values() if self.world.now >= vm.listed_at]
+        for machine in listed:
+            self.world.lives[machine.id].listed |= not machine.waits_for_capacity
         return (*listed, *self.world.forged)
 
     def owns(self, machine: Machine) -> bool:
@@ -610,6 +686,8 @@ class FakeCompute:
             hung = world.faults and world.chance.random() < world.hung_rate
             vm = Vm(machine, world.now, boots_in, until, silent=silent, hung=hung, inserted_at=world.now)
             vm.listed_at = until if world.chance.random() < 0.3 else world.now
+            world.lives[machine.id] = Life(machine.name)
+            world._set(vm, "STAGING")
             if rung.market == "flex-start":
                 self._waits(vm, operation)
             world.vms[(rung.zone, insert.machine)] = vm
@@ -621,7 +699,8 @@ class FakeCompute:
     def _waits(self, vm: Vm, operation: str) -> None:
         """Start the search for capacity. No page documents if the operation ends with the wait or with the request."""
         chance = self.world.chance
-        vm.machine = Machine(**{**vm.machine.__dict__, "status": "PENDING"})
+        vm.machine = replace(vm.machine, status="PENDING", on_unix=0.0)
+        self.world.lives[vm.machine.id].on.clear()
         vm.waits_until = vm.created = self.world.now + (chance.choice((10, 200, 1800)) if self.world.faults else 10)
         vm.runs_at = vm.waits_until + 15
         vm.in_vain = chance.random() < self.stockouts
@@ -712,7 +791,7 @@ class FakeCompute:
         if vm is not None:
             if vm.job is not None:
                 raise BrokenRuleError(f"{machine.name}: deleted while it runs job {vm.job.key.job_id}")
-            del self.world.vms[(machine.zone, machine.name)]
+            self.world.remove(vm)
         self.faulty.after()
 
 
@@ -726,12 +805,17 @@ class FileStore:
 
     def __init__(self, world: World) -> None:
         self.content, self.world = b"", world
+        self.lines: dict[str, MachineRecord] = {}
 
     def load(self) -> Memory:
         return from_json(self.content) if self.content else Memory()
 
     def save(self, memory: Memory) -> None:
         self.content = to_json(memory)
+
+    def add(self, records: Iterable[MachineRecord]) -> None:
+        for each in records:
+            assert self.lines.setdefault(each.key, each) == each or self.world.forgotten, "two records of one machine"
 
     def may_act(self) -> bool:
         return True
@@ -767,6 +851,9 @@ class History:
         for _ in range(passes):
             try:
                 self.passes.append(self.manager.step())
+                last = self.passes[-1]
+                self.world.passes += [self.world.now] if last.complete else []
+                self.world.lists += [self.world.now] if last.saved and last.observation.machines is not None else []
             except Killed:
                 self.kills += 1
                 self.start()

@@ -74,3 +74,39 @@ def ends_well(made: History) -> None:
     assert world.forgotten or world.stray_runners() == set(), "runners without a machine"
     assert max(world.reruns.values(), default=0) <= 1
     assert {attempt for _, attempt in world.reruns} <= {1}
+    records_are_true(made)
+
+
+def records_are_true(made: History) -> None:
+    """Check that each machine has one record with its real times, cost and job.
+
+    A manager that has lost its memory may lack a record, or know a machine only since then.
+    """
+    world, records = made.world, made.store.lines
+    assert not [key for key, each in records.items() if world.lives[each.id].name != each.machine]
+    lives = {f"{life.name}-{number}": life for number, life in world.lives.items() if life.listed}
+    if not world.forgotten:
+        assert records.keys() == {key for key, life in lives.items() if life.gone}
+    seen = [each.observation.now for each in made.passes if each.saved and each.observation.machines is not None]
+    least = most = total = 0.0
+    for key, record in records.items():
+        on = [(begin.timestamp(), end.timestamp()) for begin, end in record.on]
+        real = lives[key].on
+        if not world.forgotten:
+            assert [begin for begin, _ in on] == [begin for begin, _ in real]
+            assert [end for _, end in on[:-1]] == [end for _, end in real[:-1]]
+            assert "on" in record.incomplete or on[-1][1] == real[-1][1]
+            latest = next(now for now in seen if now > real[-1][1]) if "on" in record.incomplete else real[-1][1]
+            assert real[-1][1] <= on[-1][1] <= latest, "a machine that is gone counts until the pass that missed it"
+            real_sec = sum(end - begin for begin, end in real)
+            least, most = least + real_sec * 0.4 / 3600, most + (real_sec + latest - real[-1][1]) * 0.4 / 3600
+            total += record.usd or 0.0
+        jobs = lives[key].jobs
+        if record.job:
+            job = world.jobs[record.job.id]
+            assert record.job.id in jobs
+            assert not record.job.completed or record.job.completed.timestamp() == job.completed + world.skew_sec
+        elif jobs and not world.forgotten:
+            # GitHub gave the machine a job of another run, which began and ended between two passes.
+            assert "job" in record.incomplete or record.end is None or record.end.reason == "preempted"
+    assert least - 1e-9 <= total <= most + 1e-9

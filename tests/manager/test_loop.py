@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 
 import pytest
+from gpu_ci.machine_records import MachineRecord
 from gpu_manager.decision.names import machine_name
 from gpu_manager.loop import Manager
 from gpu_manager.memory import MachineMemory, Memory, Pending
@@ -17,6 +18,7 @@ from gpu_manager.model import (
     Offer,
     OperationState,
     Pool,
+    RanJob,
     RunKey,
     Runner,
 )
@@ -33,6 +35,7 @@ class Kept:
     memory: Memory = field(default_factory=Memory)
     full: bool = False
     has_lease: bool = True
+    records: list[MachineRecord] = field(default_factory=list)
 
     def may_act(self) -> bool:
         return self.has_lease
@@ -44,6 +47,9 @@ class Kept:
         if self.full:
             raise Unavailable("the disk is full")
         self.memory = memory
+
+    def add(self, records: Iterable[MachineRecord]) -> None:
+        self.records += records
 
 
 @dataclass
@@ -67,6 +73,7 @@ class Scripted:
     taken_back: frozenset[str] = frozenset()
     forged: frozenset[str] = frozenset()
     """Machines that another account has inserted."""
+    jobs_of_runs: tuple[RanJob, ...] = ()
 
     def observe(self, runs: Collection[RunKey]) -> GithubView:
         self.meanwhile(self)
@@ -112,6 +119,9 @@ class Scripted:
     def start(self, pool: Pool, insert: Insert) -> Started:
         self.started.append(insert.machine)
         return Started("operation-1", "1")
+
+    def ran(self, run: RunKey) -> tuple[RanJob, ...]:
+        return self.jobs_of_runs
 
     def stop(self, machine: Machine) -> None:
         self.stopped.append(machine.name)

@@ -11,18 +11,26 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from gpu_ci.machine_records import End, MachineRecord, Parts
 from gpu_manager.cli.run_command import Log
 from gpu_manager.decision.decide import decide
-from gpu_manager.loop import Event, PassResult
+from gpu_manager.loop import Event, NewRecord, PassResult
 from gpu_manager.memory import Memory
-from gpu_manager.metrics.measure import LogLines, Meter, PoolState, Sample
+from gpu_manager.metrics.measure import CONCLUSIONS, LogLines, Meter, PoolState, Sample, conclusion_of
 from gpu_manager.metrics.prometheus import Prometheus
 from gpu_manager.model import Observation, Runner
 
 from tests.manager.test_decide import NOW, POOL, job, machine, observe
+from tests.manager.test_records import ID, at, ran
 
 PAGE = Path(__file__).resolve().parents[2] / "docs/reference/runner-manager.md"
 OBJECTIVE = replace(POOL, wait_objective_sec=60)
+
+
+RECORD = MachineRecord(
+    manager="ci", pool="l4", machine="l4-a", id=ID, zone="us-central1-a", machine_type="g2-standard-8", market="spot",
+    usd_per_hour=0.4, requested=at(0), on=[(at(10), at(310))], gone=at(340), end=End(reason="job-done"), job=ran().job,
+)  # fmt: skip
 
 
 class Loop:
@@ -79,6 +87,51 @@ def test_a_preemption_is_counted_once(listed: bool) -> None:
     taken = observe(machines=left, preempted=frozenset({"l4-a"}))
     assert loop.pass_(taken)[1] == [Sample("preempted", "l4", "l4-a")]
     assert loop.pass_(taken)[1] == []
+
+
+def test_the_wait_of_a_job_that_no_pass_saw_is_measured_with_the_record_of_its_machine() -> None:
+    loop = Loop()
+    done = PassResult(observe(), decide([OBJECTIVE], observe(), Memory()))
+    done.records = [NewRecord(RECORD, job_was_seen=seen) for seen in (True, False)]
+    assert loop.meter.take(done) == [Sample("wait", "l4", "example-org/kernels#1", 100.0)]
+
+
+def test_prometheus_counts_the_money_by_part_and_the_ends_of_machines_and_jobs() -> None:
+    metrics, loop = Prometheus(), Loop()
+    metrics.add([OBJECTIVE])
+    done = PassResult(observe(), decide([OBJECTIVE], observe(), Memory()))
+    ends = [*(f"forged-{'x' * (number % 26)}{chr(97 + number // 26)}" for number in range(100)), "Not a reason"]
+    records = [RECORD, *(RECORD.model_copy(update={"end": End(reason=each), "job": None}) for each in ends)]
+    done.records = [NewRecord(each, job_was_seen=True) for each in records]
+    metrics.take(loop.meter, done, loop.meter.take(done))
+
+    def value(name: str, **labels: str) -> float | None:
+        return metrics.registry.get_sample_value(f"gpu_ci_{name}_total", {"pool": "l4", **labels})
+
+    usd = RECORD.usd or 0.0
+    assert [value("cost_usd", part=part) for part in Parts._fields] == [
+        pytest.approx(usd * 2 / 3), pytest.approx(usd / 3), 0.0, pytest.approx(usd * len(ends))
+    ]  # fmt: skip
+    assert [value("jobs", conclusion=each) for each in CONCLUSIONS] == [1.0, 0.0, 0.0, 0.0, 0.0]
+    assert value("machines_ended", reason="job-done") == 1.0
+    [counter] = [each for each in metrics.registry.collect() if each.name == "gpu_ci_machines_ended"]
+    reasons = {sample.labels["reason"] for sample in counter.samples}
+    assert ("other" in reasons, len(reasons) <= 61, "Not a reason" in reasons) == (True, True, False)
+
+
+@pytest.mark.parametrize(
+    ("conclusion", "end", "expected"),
+    [
+        ("success", "preempted", "success"),
+        ("failure", "preempted", "lost"),
+        ("failure", "job-done", "failure"),
+        ("timed_out", "job-done", "other"),
+    ],
+)
+def test_a_job_is_lost_with_a_machine_that_was_taken_back(conclusion: str, end: str, expected: str) -> None:
+    assert RECORD.job is not None
+    job = RECORD.job.model_copy(update={"conclusion": conclusion})
+    assert conclusion_of(RECORD.model_copy(update={"job": job, "end": End(reason=end)})) == expected
 
 
 def test_inserts_their_failures_and_reruns_are_counted_by_their_events() -> None:
@@ -189,7 +242,7 @@ def test_the_page_has_a_row_for_each_metric() -> None:
     names = re.findall(r"^\| `(gpu_ci_\w+)` \|", PAGE.read_text(), re.MULTILINE)
     families = [family.name for family in Prometheus().registry.collect()]
     assert sorted(name.removesuffix("_total") for name in names) == sorted(families)
-    assert len(families) == 13
+    assert len(families) == 16
 
 
 @pytest.mark.parametrize(("host", "status"), [("127.0.0.1:{}", 200), ("localhost:{}", 200), ("attacker.example", 403)])

@@ -27,6 +27,7 @@ def command() -> None:
     Examples:
       gpu-ci manager run --app-key manager-app.pem
       gpu-ci manager status
+      gpu-ci manager records > records.jsonl
     """
 
 
@@ -80,6 +81,26 @@ def status(config_file: str, state: str | None, as_json: bool) -> None:
         click.echo(f"jobs: unknown: {unknown_jobs(view)}")
     elif not view["jobs"]:
         click.echo("no job waits or runs")
+
+
+@command.command("records")
+@options.config
+@options.state
+@click.option("--since", metavar="TIME", default="5w", show_default=True,
+              help="A date such as 2026-11-01, or an age such as 30d or 4w.")  # fmt: skip
+def records(config_file: str, state: str | None, since: str) -> None:
+    """Print the record of each machine that is gone, as one line of JSON, for `gpu-ci cost report`.
+
+    docs/machine-record.schema.json describes a record.
+
+    \b
+    Examples:
+      gpu-ci manager records > records.jsonl
+      gpu-ci manager records --since 2026-11-01 | gpu-ci cost report -
+    """
+    begin = options.time_of("--since", since)
+    for line in options.records(config_file, state, begin):
+        click.echo(line)
 
 
 def sentence(job: dict[str, Any]) -> str:

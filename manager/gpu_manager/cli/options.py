@@ -7,14 +7,16 @@ import re
 import secrets
 import shlex
 import socket
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import closing
 from dataclasses import dataclass
+from datetime import UTC, date, datetime, time, timedelta
 from pathlib import Path
 from typing import Any
 
 import click
 from gpu_ci.cli.output import InputError
+from gpu_ci.machine_records import MachineRecord
 
 from ..config import Config, ConfigError, parse, read
 from ..memory import Memory
@@ -79,6 +81,9 @@ class MemoryOf:
     def save(self, memory: Memory) -> None:
         self.store.save(memory, self.key)
 
+    def add(self, records: Iterable[MachineRecord]) -> None:
+        self.store.add(records)
+
     def may_act(self) -> bool:
         return self.store.may_act()
 
@@ -121,6 +126,32 @@ def last_view(config_file: str, chosen: str | None) -> dict[str, Any]:
             hint += f"; for the manager of `gpu-ci job`: {sandbox_options}"
         raise InputError(f"{where}: no manager has written here yet", hint=hint)
     return found
+
+
+def records(config_file: str, chosen: str | None, since: datetime) -> Iterator[str]:
+    """Yield the records of a manager's machines that are gone since then. Raises InputError if they cannot be read."""
+    last_view(config_file, chosen)  # refuses a place in which no manager has written
+    try:
+        with closing(store(chosen, configuration(config_file).name)) as opened:
+            yield from opened.records(since)
+    except (Refused, Unavailable) as error:
+        raise InputError(str(error)) from None
+
+
+_AGE = re.compile(r"([1-9][0-9]{0,3})([dw])")
+
+
+def time_of(option: str, text: str) -> datetime:
+    """Return the time that an option gives as a date or an age. Raises InputError for any other text."""
+    if age := _AGE.fullmatch(text):
+        return datetime.now(UTC) - timedelta(days=int(age[1]) * (7 if age[2] == "w" else 1))
+    try:
+        return datetime.combine(date.fromisoformat(text), time.min, UTC)
+    except ValueError:
+        expected = "a date, or an age in days or weeks"
+        raise InputError(
+            f"{option}: is not a time", got=text, expected=expected, hint="such as 2026-11-01 or 4w"
+        ) from None
 
 
 def _options_of_sandbox() -> str:

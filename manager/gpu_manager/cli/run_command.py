@@ -24,6 +24,8 @@ from ..view import JobState, job_states, merged, view
 from . import options
 
 if TYPE_CHECKING:
+    from gpu_ci.machine_records import MachineRecord
+
     from ..config import Config
     from ..github.app_token import App
     from ..metrics.prometheus import Prometheus
@@ -201,6 +203,7 @@ class Loop:
             self._github,
             self._supplier,
             options.MemoryOf(store, name),
+            name=config.name,
             is_of_another=lambda job: is_of_another(job) or jobs.owner_of(job, pools) != name,
         )
         self._meter = Meter(self._pools)
@@ -218,6 +221,10 @@ class Loop:
         samples = self._meter.take(result)
         if self._prometheus:
             self._prometheus.take(self._meter, result, samples)
+        for record, _ in result.records:
+            self._log.line(
+                "machine-ended", record.machine, _summary(record), record=record.model_dump(mode="json", by_alias=True)
+            )
         for event, subject, fields in self._lines.of(result, samples) if self._lines else ():
             self._log.line(event, subject, "", **fields)
         return result
@@ -233,6 +240,13 @@ class Loop:
     def close(self) -> None:
         self._github.close()
         self._supplier.close()
+
+
+def _summary(record: MachineRecord) -> str:
+    """Return what a machine did, and the catalog price of its time."""
+    job = f"job {record.job.repository}#{record.job.id} {record.job.conclusion}".strip() if record.job else "no job"
+    price = "price unknown" if record.usd is None else f"{record.usd:.4f} USD"
+    return f"on for {record.on_sec:.0f} s, {price}, {job}"
 
 
 class Answering:

@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from ..memory import Memory, from_json, to_json
 from ..model import Action, JobKey, Machine, Observation, Pool, Reason, Runner
-from . import capacity, jobs, machines, registrations, reruns, standby
+from . import capacity, jobs, machines, records, registrations, reruns, standby
 from .names import slug
 
 # How long a machine may be missing from lists after its insert has ended without an error.
@@ -47,6 +47,7 @@ def decide(pools: Sequence[Pool], observation: Observation, old_memory: Memory) 
     # A removed pool starts no more machines. Its existing machines are found by their labels.
     memory.pending = {name: each for name, each in memory.pending.items() if each.pool in by_name}
     standby.forget(by_name, memory)
+    records.update(by_name, observation, memory)
     _update_pending(observation, memory)
     machines.update(by_name, observation, memory)
     reruns.remember_lost_jobs(by_name, observation, memory)

@@ -8,7 +8,7 @@ from urllib.parse import quote
 
 import httpx2
 
-from ..model import NewRunner, Pool, Run, RunKey, Runner
+from ..model import NewRunner, Pool, RanJob, Run, RunKey, Runner
 from ..ports import GithubView, Refused, Unavailable
 from . import payloads
 from .app_token import App
@@ -131,6 +131,16 @@ class GithubAdapter:
             raise Unavailable(f"POST {path}: {answer.message}")
         if answer.status != 201:
             raise refusal("POST", path, answer)
+
+    def ran(self, run: RunKey) -> tuple[RanJob, ...]:
+        path = f"{run_path(run)}/jobs"
+        try:
+            found = self._client.elements(
+                path, "jobs", lambda each: payloads.ran_job(each, run.repository), filter="all"
+            )
+        except Refused:  # the run or the repository is gone
+            return ()
+        return tuple(each for each in found if each)
 
 
 def _or_problem(ask: Callable[[], _T], problems: list[str]) -> _T | None:

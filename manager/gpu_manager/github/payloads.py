@@ -6,7 +6,9 @@ from collections.abc import Callable
 from datetime import datetime
 from typing import Any, NamedTuple, TypeVar
 
-from ..model import Job, JobKey, NewRunner, Run, RunKey, Runner, printable
+from gpu_ci.machine_records import JobOfMachine
+
+from ..model import Job, JobKey, NewRunner, RanJob, Run, RunKey, Runner, printable
 from .rest_client import FailedAnswer
 
 Payload = dict[str, Any]
@@ -123,6 +125,25 @@ def job(payload: Payload, repository: str) -> Job | int | None:
         url=payload["html_url"] or "",
         started_unix=_unix(payload["started_at"]) if payload["status"] == "in_progress" else 0,
     )
+
+
+def ran_job(payload: Payload, repository: str) -> RanJob | None:
+    """Return a job that a runner has started, or None."""
+    if not payload["runner_name"] or not payload["started_at"]:
+        return None
+    job = JobOfMachine(
+        repository=repository,
+        run=int(payload["run_id"]),
+        attempt=int(payload.get("run_attempt", 1)),
+        id=int(payload["id"]),
+        workflow=printable(payload["workflow_name"] or ""),
+        name=printable(payload["name"]),
+        created=payload["created_at"],
+        started=payload["started_at"],
+        completed=payload["completed_at"],
+        conclusion=payload["conclusion"] or "",
+    )
+    return RanJob(str(payload["runner_name"]), job)
 
 
 def runner(payload: Payload) -> Runner:

@@ -11,6 +11,8 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
+from gpu_ci.machine_records import MachineRecord
+
 from ..decision import jobs, standby
 from ..loop import PassResult
 from ..memory import Memory
@@ -20,6 +22,8 @@ from ..view import machine_status
 
 STATES = ("waiting", "booting", "idle", "busy", "stopping", "standby", "off")
 """The states of machines. One that is waiting does not exist yet: Google still looks for capacity for it."""
+CONCLUSIONS = ("success", "failure", "cancelled", "lost", "other")
+"""How jobs end: GitHub's conclusions, and `lost` for a job whose machine the supplier took back."""
 PERIOD_SEC = 60.0
 """Cloud Monitoring keeps one point a minute of a log-based metric (cloud.google.com/monitoring/api/metrics_gcp)."""
 
@@ -73,6 +77,7 @@ class Meter:
     def take(self, result: PassResult) -> list[Sample]:
         """Add a pass, and return the events since the last one."""
         samples = [*self._of_events(result), *self._of_machines(result), *self._of_jobs(result)]
+        samples += [_wait_of(record) for record, job_was_seen in result.records if record.job and not job_was_seen]
         self._before = result.decision.memory
         if result.observation.github_requests_left is not None:
             self.github_requests_left = result.observation.github_requests_left
@@ -130,6 +135,22 @@ class Meter:
             )
             for pool in self.pools
         ]
+
+
+def _wait_of(record: MachineRecord) -> Sample:
+    """Return the wait of a job that began and ended between two passes."""
+    job = record.job
+    assert job is not None  # noqa: S101
+    wait_sec = max((job.started - job.created).total_seconds(), 0.0)
+    return Sample("wait", record.pool, f"{job.repository}#{job.id}", wait_sec)
+
+
+def conclusion_of(record: MachineRecord) -> str:
+    """Return how the job of a machine ended, as one of CONCLUSIONS."""
+    conclusion = record.job.conclusion if record.job else ""
+    if record.is_lost:
+        return "lost"
+    return conclusion if conclusion in CONCLUSIONS else "other"
 
 
 def _state(

@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+import re
 import threading
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, get_args
 from wsgiref.simple_server import WSGIRequestHandler, make_server
 
+from gpu_ci.machine_records import MachineRecord, Parts
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, make_wsgi_app
 
 from ..loop import PassResult
 from ..model import InsertErrorKind, Pool
 from ..ports import uptime
-from .measure import Meter, Sample
+from .measure import CONCLUSIONS, Meter, Sample, conclusion_of
 
+_REASON = re.compile("[a-z][a-z-]{1,30}")
+_MOST_REASONS = 60
 _SECONDS = (5, 15, 30, 60, 120, 240, 480, 900, 1800, 3600, 7200)
 
 
@@ -34,6 +38,7 @@ class Prometheus:
         self._begun = uptime()
         self._complete_at: dict[int, float] = {}
         """The last pass of each loop that knew everything."""
+        self._reasons: set[str] = set()
 
         def gauge(name: str, about: str, *labels: str) -> Gauge:
             return Gauge(f"gpu_ci_{name}", about, labels, registry=self.registry)
@@ -55,6 +60,11 @@ class Prometheus:
         )
         self._since.set_function(lambda: uptime() - min(self._complete_at.values(), default=self._begun))
         self._wait = histogram("job_wait_seconds", "Time from the creation of a job to its start.")
+        self._spent = counter(
+            "cost_usd", "Catalog price of machines that are gone, by what it was paid for.", "pool", "part"
+        )
+        self._jobs = counter("jobs", "Jobs that have ended, by GitHub's conclusion.", "pool", "conclusion")
+        self._ended = counter("machines_ended", "Machines that are gone, by the reason of their end.", "pool", "reason")
         self._boot = histogram("machine_boot_seconds", "Time from the first listing of a machine to its runner.")
         self._inserts = counter("inserts", "Requested machines.", "pool")
         self._failed = counter("inserts_failed", "Requests for machines that Google refused.", "pool", "code")
@@ -87,11 +97,17 @@ class Prometheus:
                 each.labels(pool.name)
             for code in get_args(InsertErrorKind):
                 self._failed.labels(pool.name, code)
+            for part in Parts._fields:
+                self._spent.labels(pool.name, part)
+            for conclusion in CONCLUSIONS:
+                self._jobs.labels(pool.name, conclusion)
 
     def take(self, meter: Meter, result: PassResult, samples: Sequence[Sample]) -> None:
         """Add the result of a pass. Call it after Meter.take, which measures the pass."""
         for sample in samples:
             self._count(sample)
+        for record, _ in result.records:
+            self._add_record(record)
         if meter.github_requests_left is not None:
             self._left.set(meter.github_requests_left)
         self._complete_at.setdefault(id(meter), self._begun)
@@ -105,6 +121,18 @@ class Prometheus:
             self._cost.labels(state.pool).set(state.usd_per_hour)
             for name, count in state.machines.items():
                 self._machines.labels(state.pool, name).set(count)
+
+    def _add_record(self, record: MachineRecord) -> None:
+        for part, usd in record.parts(record.usd or 0.0)._asdict().items():
+            self._spent.labels(record.pool, part).inc(usd)
+        if record.job:
+            self._jobs.labels(record.pool, conclusion_of(record)).inc()
+        reason = record.end.reason if record.end else "unknown"
+        # A job can write the reason of its machine's end, so the number of series is limited.
+        if reason not in self._reasons and (len(self._reasons) == _MOST_REASONS or not _REASON.fullmatch(reason)):
+            reason = "other"
+        self._reasons.add(reason)
+        self._ended.labels(record.pool, reason).inc()
 
     def _count(self, sample: Sample) -> None:
         if sample.kind == "wait":

@@ -14,15 +14,17 @@ from __future__ import annotations
 import json
 import os
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import UTC, datetime, timedelta
 from email.utils import parsedate_to_datetime
+from itertools import groupby
 from threading import Event, Lock, Thread
 from typing import Any
 
 from gpu_ci.gcp.gate.google_service import CredentialsError, connect, credentials
+from gpu_ci.machine_records import MachineRecord
 
 from ..memory import Memory, from_json, to_json
 from ..ports import InUse, Refused, Unavailable, uptime
@@ -171,6 +173,43 @@ class BucketStore:
         view = parsed(found)[1]["view"] if found else None
         return None if view is None else dict(view)
 
+    # -- the records --------------------------------------------------------------------------------------------------
+
+    def add(self, records: Iterable[MachineRecord]) -> None:
+        """Store records of machines, each once, in the object of the day on which the machine was gone.
+
+        Raises Unavailable or Refused. Records of other days may be stored then.
+        """
+        for day, of_day in groupby(sorted(records, key=lambda each: each.gone), lambda each: each.gone.date()):
+            place = self._object.beside(f"records/{day}.jsonl")
+            try:
+                found = place.read()
+            except Refused:
+                found = None  # Google's answer about a missing object without storage.objects.list, as in `take`
+            try:
+                lines = found.content.decode().splitlines() if found else []
+                known = {MachineRecord.model_validate_json(line).key for line in lines}
+                new = [each.line() for each in of_day if each.key not in known]
+                if new:
+                    content = "".join(f"{line}\n" for line in (*lines, *new))
+                    place.write(content.encode(), found.generation if found else 0)
+            except Changed:
+                raise Unavailable(f"{place}: cannot be read, or another manager has changed it") from None
+            except ValueError:
+                raise Refused(f"{place}: has other content than records; move it away") from None
+
+    def records(self, since: datetime) -> Iterator[str]:
+        """Yield the records of machines that are gone since then, each as a line of JSON.
+
+        Raises Unavailable or Refused.
+        """
+        day, last = since.date(), datetime.now(UTC).date()
+        while day <= last:
+            found = self._object.beside(f"records/{day}.jsonl").read()
+            lines = found.content.decode().splitlines() if found else []
+            yield from (line for line in lines if MachineRecord.model_validate_json(line).gone >= since)
+            day += timedelta(days=1)
+
     def _write(self, values: dict[str, Any]) -> None:
         with self._lock:
             if not self._has_lease:
@@ -248,6 +287,13 @@ class GoogleObject:
         self._bucket, self._name = bucket, name
         self._http, self._retries = http, retries
         self._objects_api: Any = None
+
+    def beside(self, name: str) -> GoogleObject:
+        """Return another object in the same folder of the bucket."""
+        folder = self._name.rpartition("/")[0]
+        other = GoogleObject(self._bucket, f"{folder}/{name}".lstrip("/"), self._http, self._retries)
+        other._objects_api = self._objects_api
+        return other
 
     def read(self) -> StoredContent | None:
         """Return the object, or None if it is missing. Raises Unavailable or Refused."""

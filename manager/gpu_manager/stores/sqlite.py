@@ -5,16 +5,22 @@ from __future__ import annotations
 import fcntl
 import json
 import sqlite3
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
+from datetime import datetime
 from pathlib import Path
 from threading import Event
 from typing import Any
 
+from gpu_ci.machine_records import MachineRecord
+
 from ..memory import Memory, from_json, to_json
 from ..ports import InUse, Unavailable
 
-_SCHEMA = "CREATE TABLE IF NOT EXISTS kept (name TEXT PRIMARY KEY, content BLOB NOT NULL)"
+_SCHEMA = """
+CREATE TABLE IF NOT EXISTS kept (name TEXT PRIMARY KEY, content BLOB NOT NULL);
+CREATE TABLE IF NOT EXISTS records (key TEXT PRIMARY KEY, gone REAL NOT NULL, line TEXT NOT NULL);
+"""
 
 
 class SqliteStore:
@@ -29,7 +35,7 @@ class SqliteStore:
             # Readable by the user only, because it contains names of repositories and workflows.
             file.chmod(0o600)
             self._connection.execute("PRAGMA journal_mode = WAL")
-            self._connection.execute(_SCHEMA)
+            self._connection.executescript(_SCHEMA)
 
     def hold(self, stopped: Event, waiting: Callable[[str], None]) -> bool:  # noqa: ARG002 - never waits
         """Take the file for this process. Raises InUse if another process has it."""
@@ -65,6 +71,19 @@ class SqliteStore:
         """Return the view of the last pass, or None before the first pass."""
         content = self._read("view")
         return None if content is None else dict(json.loads(content))
+
+    def add(self, records: Iterable[MachineRecord]) -> None:
+        """Store records of machines, each once. Raises Unavailable."""
+        rows = [(each.key, each.gone.timestamp(), each.line()) for each in records]
+        with self._usable():
+            self._connection.executemany("INSERT OR IGNORE INTO records (key, gone, line) VALUES (?, ?, ?)", rows)
+
+    def records(self, since: datetime) -> Iterator[str]:
+        """Yield the records of machines that are gone since then, each as a line of JSON. Raises Unavailable."""
+        with self._usable():
+            query = "SELECT line FROM records WHERE gone >= ? ORDER BY gone, key"
+            for (line,) in self._connection.execute(query, (since.timestamp(),)):
+                yield str(line)
 
     def close(self) -> None:
         self._connection.close()

@@ -242,7 +242,7 @@ class FakeGithub:
             return self._page(request, "workflow_runs", self.listed_runs.get((parts[2], status), found), MOST_FILTERED)
         if parts[0] == "repos" and parts[3:5] == ["actions", "runs"] and len(parts) == 6:
             return next(((each, False) for each in self.runs.get(parts[2], []) if str(each["id"]) == parts[5]), None)
-        if parts[0] == "repos" and parts[-1] == "jobs" and request.url.params.get("filter") == "latest":
+        if parts[0] == "repos" and parts[-1] == "jobs" and request.url.params.get("filter") in ("latest", "all"):
             return self._page(request, "jobs", self.jobs.get(int(parts[5]), []))
         return None
 

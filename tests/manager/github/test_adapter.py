@@ -322,3 +322,23 @@ def test_a_limit_is_waited_for_one_hour_at_most() -> None:
     limits = RateLimits(lambda: 0.0)
     limits.record_answer(429, {"retry-after": "9" * 400}, "", 0.0)
     assert limits.wait_sec() == 3600
+
+
+def test_the_jobs_that_a_runner_ran_have_githubs_times_of_all_attempts(
+    github: FakeGithub, manager: GithubAdapter
+) -> None:
+    github.jobs[1] = [
+        job(11, 1, "completed", conclusion="failure", runner_name="l4-a-7", completed_at="2026-11-24T10:09:05Z"),
+        job(12, 1, "in_progress", runner_name="l4-b-8", run_attempt=2),
+        job(13, 1, "queued"),
+    ]
+    first, second = manager.ran(RunKey(KERNELS, 1))
+    assert (first.runner_name, first.job.completed, first.job.conclusion) == (
+        "l4-a-7",
+        datetime(2026, 11, 24, 10, 9, 5, tzinfo=UTC),
+        "failure",
+    )
+    assert (first.job.repository, first.job.run, first.job.id, first.job.workflow) == (KERNELS, 1, 11, "CI")
+    assert (second.runner_name, second.job.attempt, second.job.completed) == ("l4-b-8", 2, None)
+    github.faults["/jobs"] = lambda _: httpx2.Response(404, json={"message": "Not Found"})
+    assert manager.ran(RunKey(KERNELS, 2)) == ()

@@ -7,6 +7,7 @@ import os
 import random
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from datetime import datetime, timedelta
 from threading import Event
 
 import pytest
@@ -20,6 +21,7 @@ from hypothesis import strategies as st
 
 from tests.manager.histories import Killed
 from tests.manager.stores.fake_storage import FakeStorage
+from tests.manager.stores.test_sqlite import DAY, RECORDS
 
 MEMORY = Memory(cooldowns={"us-central1-a g2-standard-8 spot": Cooldown(5.0, 1, ("us-central1-b",))})
 OTHER = Memory(preferred={"us-central1-b": 7.0})
@@ -91,6 +93,34 @@ def test_the_next_manager_finds_the_memory_of_each_supplier(cloud: Cloud) -> Non
     second.take()
     assert (second.load(), MemoryOf(second, "toy").load()) == (MEMORY, OTHER)
     second.close()
+
+
+def test_records_are_in_an_object_of_their_day_and_each_is_stored_once(
+    cloud: Cloud, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(bucket, "datetime", type("Today", (datetime,), {"now": lambda _: DAY + timedelta(days=1)}))
+    store = cloud.store("a")
+    store.add(RECORDS[1:2])
+    cloud.sleep(1)
+    store.add(reversed(RECORDS))
+    lines = [each.line() for each in RECORDS]
+    assert {name: each.content.decode().splitlines() for (_, name), each in cloud.storage.objects.items()} == {
+        "records/2026-11-27.jsonl": lines[:1],
+        "records/2026-11-29.jsonl": lines[1:],
+    }
+    cloud.storage.permissions.add("storage.objects.list")  # of the person who reads them
+    assert list(store.records(DAY - timedelta(days=9))) == lines
+    assert list(store.records(RECORDS[1].gone)) == lines[1:]
+
+
+def test_an_object_that_is_not_of_records_is_kept_and_reported(cloud: Cloud) -> None:
+    store = cloud.store("a")
+    store.add(RECORDS[:1])
+    [place] = cloud.storage.objects.values()
+    place.content = b"mine\n"
+    with pytest.raises(Refused, match=r"2026-11-27\.jsonl: has other content than records"):
+        store.add(RECORDS[:1])
+    assert place.content == b"mine\n"
 
 
 def test_a_lease_is_taken_over_only_after_its_time_by_googles_clock(cloud: Cloud) -> None:

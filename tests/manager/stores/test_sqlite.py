@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import sqlite3
 from contextlib import closing
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from threading import Event
 
 import pytest
+from gpu_ci.machine_records import MachineRecord
 from gpu_manager.cli.options import MemoryOf
 from gpu_manager.memory import Cooldown, Memory
 from gpu_manager.ports import InUse, Unavailable
@@ -56,6 +58,31 @@ def test_a_full_disk_is_an_error_that_names_the_file(tmp_path: Path) -> None:
         store.publish({"events": ["x" * 1_000_000]})
     assert store.load() == Memory()
     store.close()
+
+
+def a_record(name: str, gone: datetime) -> MachineRecord:
+    return MachineRecord(
+        manager="ci", pool="l4", machine=name, id="7", zone="us-central1-a", machine_type="g2-standard-8",
+        market="spot", requested=gone - timedelta(hours=1), gone=gone,
+    )  # fmt: skip
+
+
+DAY = datetime(2026, 11, 29, 12, tzinfo=UTC)
+RECORDS = [a_record("l4-b", DAY - timedelta(days=2)), a_record("l4-c", DAY - timedelta(hours=1)), a_record("l4-a", DAY)]
+"""Records in the order of their ends."""
+
+
+def test_a_record_is_stored_once_and_read_by_its_time_in_another_process(tmp_path: Path) -> None:
+    file = tmp_path / "manager.sqlite"
+    first = SqliteStore(file)
+    MemoryOf(first, "toy").add(RECORDS[1:])
+    MemoryOf(first, "compute-engine").add([RECORDS[2].model_copy(update={"pool": "again"}), RECORDS[0]])
+    first.close()
+    second = SqliteStore(file)
+    lines = [each.line() for each in RECORDS]
+    assert list(second.records(DAY - timedelta(days=9))) == lines
+    assert list(second.records(RECORDS[1].gone)) == lines[1:]
+    second.close()
 
 
 def test_each_supplier_has_its_own_memory_and_that_of_compute_engine_is_where_it_was(tmp_path: Path) -> None:

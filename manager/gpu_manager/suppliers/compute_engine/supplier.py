@@ -117,7 +117,8 @@ def _refused(insert: Insert, problem: str) -> InsertRefused:
 
 
 # Only the keys of the metadata are read, because its values contain the agent of each machine.
-_FIELDS = ("id", "name", "zone", "status", "machineType", "scheduling", "labels", "metadata/items/key")
+_FIELDS = ("id", "name", "zone", "status", "machineType", "scheduling", "labels", "metadata/items/key",
+           "lastStartTimestamp", "lastStopTimestamp")  # fmt: skip
 _PREEMPTED = 'operationType="compute.instances.preempted"'
 _PREEMPTED_WITHIN_SEC = 3600.0
 # The machine names of decision/names.py.
@@ -314,7 +315,13 @@ def _machine(project: str, row: Body, templates: dict[tuple[str, str], str]) -> 
         id=str(row["id"]),
         registered_by=own.get(REGISTERED_BY, "machine"),
         sealed=is_sealed(row),
+        on_unix=_unix(row.get("lastStartTimestamp")),
+        off_unix=_unix(row.get("lastStopTimestamp")),
     )
+
+
+def _unix(text: str | None) -> float:
+    return datetime.fromisoformat(text).timestamp() if text else 0.0
 
 
 def _places(pools: Sequence[Pool]) -> Iterable[tuple[str, str]]:
