@@ -24,6 +24,7 @@ from pydantic import (
 from pydantic.dataclasses import dataclass
 
 from . import suppliers
+from .budgets import Team
 from .decision.jobs import is_of_another
 from .model import CONFIGURED, DEFAULT_SUPPLIER, Job, Name, OtherPool, Pool
 
@@ -66,6 +67,9 @@ class Config(BaseModel):
     """The pools, each with machines of one supplier."""
     other_pools: Sequence[OtherPool] = ()
     """The pools of the other managers of the stack."""
+
+    teams: Sequence[Team] = ()
+    """The teams with a budget."""
 
     @model_validator(mode="after")
     def _each_once(self) -> Config:

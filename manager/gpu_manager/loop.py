@@ -14,6 +14,7 @@ from typing import NamedTuple, Protocol, TypeVar
 from gpu_ci.machine_records import MachineRecord
 
 from . import registration
+from .budgets import Budgets
 from .decision import capacity, jobs, records, reruns
 from .decision.decide import Decision, decide
 from .decision.names import machine_of
@@ -119,6 +120,7 @@ class Manager:
         now: Callable[[], float] = uptime,
         *,
         name: str = "",
+        budgets: Budgets | None = None,
         is_of_another: Callable[[Job], bool] = lambda _: False,
     ) -> None:
         """Create a manager.
@@ -130,9 +132,11 @@ class Manager:
             store: The storage of the memory.
             now: The clock for durations. The time of day comes from GitHub's answers.
             name: The name of the manager, for records of machines.
+            budgets: The budgets of teams, of all loops of the process.
             is_of_another: Returns True for a job for which another manager of the stack starts the machine.
         """
         self._name = name
+        self._budgets = budgets or Budgets((), lambda _: ())
         self._is_of_another = is_of_another
         self._pools = list(pools)
         self._pools_by_name = {pool.name: pool for pool in pools}
@@ -211,6 +215,7 @@ class Manager:
             return []
         for key in made:
             del memory.ended[key]
+        self._budgets.add(each.record for each in made.values())
         return list(made.values())
 
     def _save(self, memory: Memory, events: list[Event]) -> bool:
@@ -272,6 +277,9 @@ class Manager:
         names |= {machine.name: machine.id for machine in machines or ()}
         # A preemption is reported with the machine's id. A machine with an unknown id was requested moments ago.
         ids = {name: number for name, number in names.items() if number}
+        problems = self._budgets.update(id(self), memory, now)
+        events += [Event("unavailable", "the records", problem) for problem in problems]
+        events += [Event("budget", team, text) for team, text in self._budgets.reports()]
         jobs, runners = github_view.jobs, github_view.runners
         if runners is not None:
             kept = (self._runner_ids or set()) & {job.runner_id for job in jobs or ()}
@@ -293,6 +301,7 @@ class Manager:
             operations=operations,
             runs=github_view.runs,
             preempted=frozenset(machine_of(each, ids) for each in preempted or ()),
+            over_budget=self._budgets.stopped(),
             github_requests_left=github_view.requests_left,
             github_limited_until=None
             if github_view.limited_sec is None

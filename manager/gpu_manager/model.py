@@ -90,7 +90,7 @@ class Reason:
 
     code: str
     """at-max, no-answer, no-capacity, over-quota, price-ceiling, pool-stopped, refused, github-limited,
-    approval-pending, never-picked-up, expired or no-pool."""
+    approval-pending, over-budget, never-picked-up, expired or no-pool."""
     detail: str
     next_try: float | None = None
     """The time of the next try on the clock of Observation.now; None if it is unknown."""
@@ -98,7 +98,7 @@ class Reason:
     @property
     def waiting_helps(self) -> bool:
         """True if the job may get a machine without a change or a cancellation by a person."""
-        return self.code not in ("no-pool", "never-picked-up", "expired")
+        return self.code not in ("no-pool", "never-picked-up", "expired", "over-budget")
 
 
 _Offer = TypeVar("_Offer", bound=Offer)
@@ -367,6 +367,8 @@ class Observation:
     """The runs of jobs that lost their machine."""
     preempted: frozenset[str] = frozenset()
     """Names of machines that Google preempted within the last hour, including deleted machines."""
+    over_budget: Mapping[str, str] = field(default_factory=dict)
+    """The repositories whose team has spent its budget, in lower case, each with the reason."""
     github_requests_left: int | None = None
     """The requests that GitHub still allows in this hour; None if unknown."""
     github_limited_until: float | None = None

@@ -22,6 +22,7 @@ NEXT_STEPS = {
     "price-ceiling": "raise the pool's price ceiling, or add a cheaper step to its ladder",
     "pool-stopped": "correct the cause and run `pulumi up`; a new template starts the pool again",
     "refused": "correct the cause in the message; `gpu-ci doctor` checks for more problems",
+    "over-budget": "raise usdPerMonth of the team in gpu-ci:teams, or wait for the next month",
     "github-limited": "wait until the time that GitHub names",
     "approval-pending": "approve the deployment on the run's page",
     "never-picked-up": "compare the group in runs-on with the pool's; else cancel the run and start a new one",

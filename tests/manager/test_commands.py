@@ -18,6 +18,7 @@ from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import rsa
 from gpu_ci.cli.commands import gpu_ci
 from gpu_ci.cli.output import InputError
+from gpu_manager.budgets import Budgets
 from gpu_manager.cli import options
 from gpu_manager.cli.run_command import Answering, Log, Loop, is_idle, limited_pause_sec
 from gpu_manager.config import read
@@ -317,7 +318,9 @@ def test_each_loop_reads_the_runner_groups_of_all_loops_and_measures_its_own_poo
     config, app = read(tmp_path / "manager.json"), cast(Any, None)
     pools = {"compute-engine": [POOL], "toy": [replace(POOL, name="toy", runner_group="others")]}
     prometheus = Prometheus()
-    Loop("compute-engine", config, pools, app, "", app, Log(False), prometheus, measured=False)
+    Loop(
+        "compute-engine", config, pools, app, "", app, Budgets((), lambda _: ()), Log(False), prometheus, measured=False
+    )
     assert read_groups == [{POOL.runner_group, "others"}]
     value = prometheus.registry.get_sample_value
     assert value("gpu_ci_preemptions_total", {"pool": POOL.name}) == 0

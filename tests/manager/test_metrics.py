@@ -242,7 +242,7 @@ def test_the_page_has_a_row_for_each_metric() -> None:
     names = re.findall(r"^\| `(gpu_ci_\w+)` \|", PAGE.read_text(), re.MULTILINE)
     families = [family.name for family in Prometheus().registry.collect()]
     assert sorted(name.removesuffix("_total") for name in names) == sorted(families)
-    assert len(families) == 16
+    assert len(families) == 18
 
 
 @pytest.mark.parametrize(("host", "status"), [("127.0.0.1:{}", 200), ("localhost:{}", 200), ("attacker.example", 403)])

@@ -14,6 +14,7 @@ import click
 from gpu_ci.cli.output import InputError
 from gpu_ci.gcp.gate.waiting import cancellation
 
+from ..budgets import Budgets
 from ..decision import jobs, standby
 from ..loop import Event, Manager, PassResult
 from ..metrics.measure import LogLines, Meter
@@ -140,9 +141,11 @@ class Loops:
     ) -> None:
         """Create the loops. Raises InputError if a token may not be sent to `url`."""
         pools = config.pools_by_supplier()
+        budgets = Budgets(config.teams, store.records)
         try:
             self._loops = [
-                Loop(name, config, pools, app, url, store, log.copy(), prometheus, measured=measured) for name in pools
+                Loop(name, config, pools, app, url, store, budgets, log.copy(), prometheus, measured=measured)
+                for name in pools
             ]
         except Refused as error:
             store.close()
@@ -182,6 +185,7 @@ class Loop:
         app: App,
         url: str,
         store: options.Store,
+        budgets: Budgets,
         log: Log,
         prometheus: Prometheus | None,
         *,
@@ -204,8 +208,10 @@ class Loop:
             self._supplier,
             options.MemoryOf(store, name),
             name=config.name,
+            budgets=budgets,
             is_of_another=lambda job: is_of_another(job) or jobs.owner_of(job, pools) != name,
         )
+        self._budgets = budgets
         self._meter = Meter(self._pools)
         if prometheus:
             prometheus.add(self._pools)
@@ -221,6 +227,7 @@ class Loop:
         samples = self._meter.take(result)
         if self._prometheus:
             self._prometheus.take(self._meter, result, samples)
+            self._prometheus.set_budgets(self._budgets)
         for record, _ in result.records:
             self._log.line(
                 "machine-ended", record.machine, _summary(record), record=record.model_dump(mode="json", by_alias=True)
@@ -314,6 +321,7 @@ _SEVERITY = {
     "insert-failed": "WARNING",
     "start-failed": "WARNING",
     "preempted": "WARNING",
+    "budget": "WARNING",
     "unavailable": "WARNING",
     "unknown-machine": "WARNING",
 }

@@ -64,7 +64,7 @@ def decide(pools: Sequence[Pool], observation: Observation, old_memory: Memory) 
         return Decision(tuple(actions), memory, {}, {})
     actions += jobs.requests_to_repeat(observation, memory)
     jobs.remember_unassigned(observation.jobs, observation.machines, observation.now, memory)
-    waiting, reasons = jobs.queue(pools, observation.jobs, observation.github_unix)
+    waiting, reasons = jobs.queue(pools, observation.jobs, observation.github_unix, observation.over_budget)
     listed = jobs.by_pool(observation.machines)
     available = {pool.name: machines.available(listed.get(pool.name, []), observation, memory) for pool in pools}
     on_standby = {pool.name: [each for each in ready.values() if each[0].pool == pool.name] for pool in pools}

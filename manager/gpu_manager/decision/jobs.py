@@ -64,13 +64,13 @@ class Supply:
 
 
 def queue(
-    pools: Sequence[Pool], jobs: Sequence[Job], github_unix: float
+    pools: Sequence[Pool], jobs: Sequence[Job], github_unix: float, over_budget: Mapping[str, str]
 ) -> tuple[list[tuple[Job, list[Pool]]], dict[JobKey, Reason]]:
     """Return the jobs that need a machine, each with the pools that fit.
 
     The repositories take turns, so that one with many jobs does not hold all machines. The jobs of a turn, and of a
     repository, are in the order of their age. The second value has the reasons of the other waiting jobs, which get no
-    machine.
+    machine. `over_budget` is Observation.over_budget.
     """
     waiting: list[tuple[int, Job, list[Pool]]] = []
     reasons: dict[JobKey, Reason] = {}
@@ -86,6 +86,8 @@ def queue(
             reasons[job.key] = Reason("approval-pending", "a deployment of its environment waits for approval")
         elif github_unix - job.created_unix > OLDEST_JOB_SEC:
             reasons[job.key] = Reason("expired", "queued for more than 24 hours; GitHub cancels such jobs")
+        elif spent := over_budget.get(job.key.repository.lower()):
+            reasons[job.key] = Reason("over-budget", spent)
         else:
             waiting.append((turns[_share(job)], job, fitting))
             turns[_share(job)] += 1

@@ -120,7 +120,8 @@ class Meter:
         observation = result.observation
         ages: dict[str, list[float]] = {pool.name: [] for pool in self.pools}
         # A job that fits several pools counts for the first one.
-        for job, fitting in jobs.queue(self.pools, observation.jobs or (), observation.github_unix)[0]:
+        waiting, _ = jobs.queue(self.pools, observation.jobs or (), observation.github_unix, observation.over_budget)
+        for job, fitting in waiting:
             ages[fitting[0].name].append(observation.github_unix - job.created_unix)
         runners = {runner.name for runner in observation.runners or ()}
         working = {job.runner_name: job for job in observation.jobs or () if job.status == "in_progress"}

@@ -11,6 +11,7 @@ from wsgiref.simple_server import WSGIRequestHandler, make_server
 from gpu_ci.machine_records import MachineRecord, Parts
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, make_wsgi_app
 
+from ..budgets import Budgets
 from ..loop import PassResult
 from ..model import InsertErrorKind, Pool
 from ..ports import uptime
@@ -54,6 +55,8 @@ class Prometheus:
         self._over = gauge("jobs_over_objective", "Number of jobs that wait longer than waitObjectiveSec.", "pool")
         self._machines = gauge("machines", "Number of machines by state.", "pool", "state")
         self._cost = gauge("usd_per_hour", "Catalog price of the machines that are on.", "pool")
+        self._team = gauge("team_usd", "Catalog price of the team's machines in this month.", "team")
+        self._budget = gauge("team_budget_usd", "Budget of the team for a month.", "team")
         self._left = gauge("github_requests_left", "Requests left of GitHub's limit for this hour.")
         self._since = gauge(
             "since_whole_pass_seconds", "Time since the last pass that knew jobs, runners and machines."
@@ -121,6 +124,11 @@ class Prometheus:
             self._cost.labels(state.pool).set(state.usd_per_hour)
             for name, count in state.machines.items():
                 self._machines.labels(state.pool, name).set(count)
+
+    def set_budgets(self, budgets: Budgets) -> None:
+        for team in budgets.teams:
+            self._team.labels(team.name).set(budgets.spent[team.name])
+            self._budget.labels(team.name).set(team.usd_per_month)
 
     def _add_record(self, record: MachineRecord) -> None:
         for part, usd in record.parts(record.usd or 0.0)._asdict().items():

@@ -1,0 +1,134 @@
+"""Budgets of teams: what counts, when it is reported, and which jobs get no machine."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+
+import pytest
+from gpu_ci.machine_records import MachineRecord
+from gpu_manager.budgets import Budgets, Team
+from gpu_manager.decision.decide import decide
+from gpu_manager.loop import Manager
+from gpu_manager.memory import MachineHistory, Memory
+from gpu_manager.model import RunKey
+from gpu_manager.ports import GithubView, Unavailable
+
+from tests.manager.test_decide import NOW, POOL, inserts, job, machine, observe
+from tests.manager.test_loop import Kept, Scripted
+from tests.manager.test_metrics import RECORD
+
+NOVEMBER = datetime(2026, 11, 29, 12, tzinfo=UTC)
+KERNELS = Team("vision", frozenset({"example-org/kernels"}), 10.0, "stop")
+OTHERS = Team("speech", frozenset({"example-org/models", "example-org/audio"}), 10.0)
+
+
+def record(
+    usd: float, gone: datetime = NOVEMBER, repository: str = "example-org/kernels", name: str = "a"
+) -> MachineRecord:
+    assert RECORD.job
+    on = (gone - timedelta(hours=1), gone)
+    return RECORD.model_copy(
+        update={
+            "machine": name, "gone": gone, "on": [on], "requested": on[0], "usd_per_hour": usd,
+            "job": RECORD.job.model_copy(update={"repository": repository}),
+        }
+    )  # fmt: skip
+
+
+def budgets(*records: MachineRecord, memory: Memory | None = None, now: datetime = NOVEMBER) -> Budgets:
+    found = Budgets([KERNELS, OTHERS], lambda since: [each.line() for each in records if each.gone >= since])
+    assert found.update(1, memory or Memory(), now.timestamp()) == []
+    return found
+
+
+def history(name: str, repository: str, hours: float) -> MachineHistory:
+    """Return the history of a machine at 0.4 USD an hour that is on since some hours."""
+    found = MachineHistory(name, "l4", "us-central1-a", "g2-standard-8", "spot", 0.0, usd_per_hour=0.4)
+    found.on = [(NOVEMBER.timestamp() - hours * 3600, None)]
+    found.runs = [RunKey(repository, 1)] if repository else []
+    return found
+
+
+def test_a_team_has_spent_the_records_of_this_month_and_its_machines_that_are_on() -> None:
+    running = {name: history(name, name, 2.5) for name in ("Example-Org/Kernels", "example-org/unknown", "")}
+    found = budgets(
+        record(3.0),
+        record(100.0, NOVEMBER.replace(day=1, hour=0) - timedelta(seconds=1)),
+        record(2.0, repository="example-org/audio", name="b"),
+        record(7.0, repository="example-org/models", name="c"),
+        record(50.0, repository="example-org/unknown", name="d"),
+        memory=Memory(histories=running, ended={"e": history("e", "example-org/kernels", 5.0)}),
+    )
+    assert found.spent == {"vision": pytest.approx(3.0 + 1.0 + 2.0), "speech": pytest.approx(9.0)}
+    assert found.reports() == [("speech", "has spent 80% of 10 USD in 2026-11")]
+    assert found.stopped() == {}
+
+
+def test_machines_of_other_loops_count_and_a_machine_that_is_gone_counts_once() -> None:
+    found = budgets(memory=Memory(histories={"a": history("a", "example-org/kernels", 20.0)}))
+    found.update(2, Memory(histories={"b": history("b", "example-org/kernels", 5.0)}), NOVEMBER.timestamp())
+    assert found.spent["vision"] == pytest.approx(10.0)
+    found.update(1, Memory(), NOVEMBER.timestamp())
+    found.add([record(8.5), record(8.5)])
+    assert found.spent["vision"] == pytest.approx(10.5)
+    assert found.stopped() == {"example-org/kernels": "the team vision has spent its 10 USD of 2026-11"}
+    assert found.reports() == [("vision", "has spent all of 10 USD in 2026-11")]
+
+
+def test_a_new_month_begins_at_zero() -> None:
+    found = budgets(record(12.0))
+    assert list(found.stopped()) == ["example-org/kernels"]
+    found.update(1, Memory(), datetime(2026, 12, 1, tzinfo=UTC).timestamp())
+    assert (found.spent["vision"], found.stopped()) == (0.0, {})
+
+
+def test_a_team_that_only_warns_is_never_stopped() -> None:
+    assert budgets(record(99.0, repository="example-org/models")).stopped() == {}
+
+
+def test_a_job_without_a_known_repository_and_a_machine_without_a_price_cost_no_team() -> None:
+    nameless = record(50.0).model_copy(update={"job": None})
+    assert budgets(nameless, record(5.0, name="b").model_copy(update={"usd_per_hour": None})).spent["vision"] == 0.0
+
+
+def test_records_that_cannot_be_read_stop_nobody_and_are_read_in_the_next_pass() -> None:
+    answers: list[Iterable[str] | Exception] = [Unavailable("no answer"), ["{}"], [record(12.0).line()]]
+
+    def stored(_: datetime) -> Iterable[str]:
+        answer = answers.pop(0)
+        if isinstance(answer, Exception):
+            raise answer
+        return answer
+
+    found = Budgets([KERNELS], stored)
+    first, second, third = (found.update(1, Memory(), NOVEMBER.timestamp()) for _ in range(3))
+    assert first == ["the budgets of teams count no earlier machine: no answer"]
+    assert (len(second), third, found.spent) == (1, [], {"vision": 12.0})
+
+
+def test_a_job_of_a_team_over_its_budget_gets_no_machine_and_the_others_do() -> None:
+    other = replace(job(2), key=job(2).key._replace(repository="example-org/models"))
+    stopped = {"example-org/kernels": "the team vision has spent its 10 USD of 2026-11"}
+    shouted = replace(job(1), key=job(1).key._replace(repository="Example-Org/Kernels"))
+    decision = decide([POOL], observe(jobs=(shouted, other), over_budget=stopped), Memory())
+    assert len(inserts(decision)) == 1
+    reason = decision.reasons[shouted.key]
+    assert (reason.code, reason.detail, reason.waiting_helps) == ("over-budget", stopped["example-org/kernels"], False)
+    assert other.key in decision.assigned
+
+
+def test_the_loop_stops_a_team_says_so_and_leaves_its_running_job_alone() -> None:
+    world, store = Scripted(), Kept(Memory(begun=True))
+    world.now = NOVEMBER.timestamp()
+    found = Budgets([KERNELS], lambda _: [record(12.0).line()])
+    manager = Manager([POOL], world, world, store, lambda: world.now, budgets=found)  # type: ignore[arg-type]
+    running = machine("l4-a", id="7", on_unix=world.now - 60)
+    busy = replace(job(1, status="in_progress", runner="l4-a-7"), runner_id=1)
+    world.listed, world.view = (running,), GithubView(world.now, (busy, job(2, age=NOW - world.now)), ())
+    result = manager.step()
+    assert (world.started, world.deleted) == ([], [])
+    assert [each.code for each in result.decision.reasons.values()] == ["over-budget"]
+    budget = [(each.subject, each.detail) for each in result.events if each.kind == "budget"]
+    assert budget == [("vision", "has spent all of 10 USD in 2026-11")]
