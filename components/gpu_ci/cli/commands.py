@@ -25,7 +25,7 @@ GROUPS: Mapping[str, Mapping[str, tuple[str, str]]] = {
     "Check": {
         "check": ("gpu_ci.cli.check.command", "Check stack files, or a machine with a driver and torch."),
         "catalog": ("gpu_ci.cli.catalog.command", "List machine types with GPUs, with prices and sources."),
-        "cost": ("gpu_ci.cli.cost", "Show the cost of the pools of stack files."),
+        "cost": ("gpu_ci.cli.cost.command", "Show what pools cost, and report what was paid."),
         "quota": ("gpu_ci.cli.quota", "Show the quotas that the pools of stack files need."),
         "doctor": ("gpu_ci.cli.doctor.command", "Check the real environment before pulumi up."),
         "zipapp": ("gpu_ci.cli.zipapp", "Write gpu-smoke, the GPU check, as one file."),

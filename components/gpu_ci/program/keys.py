@@ -13,6 +13,7 @@ from gpu_ci.gcp.runner_manager import ManagerSettings
 from gpu_ci.stack.github import Github
 from gpu_ci.stack.parse import PROJECT
 from gpu_ci.stack.site import GITHUB, MANAGER, SITE, Provider, Site
+from gpu_ci.stack.teams import TEAMS, Teams
 
 
 class Keys(Provider):
@@ -23,6 +24,7 @@ class Keys(Provider):
         "site": SITE,
         "github": GITHUB,
         "manager": MANAGER,
+        "teams": TEAMS,
     }
     """The key of each field in a stack file."""
 
@@ -34,4 +36,7 @@ class Keys(Provider):
     )
     manager: ManagerSettings | None = Field(
         default=None, description="the runner manager on Google Cloud; by default the stack creates none"
+    )
+    teams: Teams = Field(
+        default={}, description="teams by name: their repositories, for `gpu-ci cost report`, and what they may spend"
     )

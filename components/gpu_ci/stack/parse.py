@@ -18,7 +18,7 @@ from ..errors import Problem, did_you_mean
 from ..github import plans
 from ..pool_args import PoolArgs
 from ..validation_errors import join
-from . import clusters, images, pools, provider_secrets, quotas, requirements
+from . import clusters, images, pools, provider_secrets, quotas, requirements, teams
 from .clusters import CLUSTERS
 from .entries import Spec, check_entries
 from .hints import section, with_hints
@@ -27,6 +27,7 @@ from .lines import LineOf, no_line
 from .pools import POOLS, PoolSpec
 from .quotas import QUOTAS, Quotas
 from .site import GITHUB, MANAGER, SITE, GithubOwner, Provider, Site
+from .teams import TEAMS, Team
 
 if TYPE_CHECKING:
     from ..gcp.runner_manager import ManagerSettings
@@ -34,7 +35,7 @@ if TYPE_CHECKING:
     from .github import Github
 
 PROJECT = "gcp:project"
-KEYS = (PROJECT, SITE, GITHUB, MANAGER, CLUSTERS, IMAGES, QUOTAS, POOLS)
+KEYS = (PROJECT, SITE, GITHUB, MANAGER, TEAMS, CLUSTERS, IMAGES, QUOTAS, POOLS)
 """The keys of a stack file that the program reads. The other keys configure providers."""
 
 _NAMESPACE = "gpu-ci:"
@@ -95,6 +96,16 @@ class Stack:
         return self._manager[0]
 
     @property
+    def teams(self) -> dict[str, Team]:
+        """The teams by name."""
+        return self._teams[0]
+
+    @property
+    def problems_of_teams(self) -> list[Problem]:
+        """Every problem of the teams, or that the key is a secret."""
+        return self._secret(TEAMS) or self._teams[1]
+
+    @property
     def clusters(self) -> dict[str, Cluster]:
         """The clusters by name."""
         return self._clusters[0] or {}
@@ -146,7 +157,7 @@ class Stack:
         specs: list[Spec] = [*self.specs, *self.pipelines]
         of_entries = self._pools[1] + self._pipelines[1]
         problems = unknown_keys(self.config) + provider_secrets.in_plain_text(self.config, self.secrets) + self._secrets
-        problems += self._project_problems() + self._site[1] + self._github[1] + self._manager[1]
+        problems += self._project_problems() + self._site[1] + self._github[1] + self._manager[1] + self._teams[1]
         if self.complete and SITE not in self.secrets:
             problems += requirements.missing_subnetworks(specs, site, problems + of_entries)
         problems += self._pools[1] + self._clusters[1] + self._pipelines[1]
@@ -194,6 +205,10 @@ class Stack:
     @cached_property
     def _manager(self) -> tuple[ManagerSettings | None, list[Problem]]:
         return _with_package(MANAGER, self._parsed_manager)
+
+    @cached_property
+    def _teams(self) -> tuple[dict[str, Team], list[Problem]]:
+        return teams.check(None if TEAMS in self.secrets else self.values[TEAMS])
 
     @cached_property
     def _clusters(self) -> tuple[dict[str, Cluster] | None, list[Problem]]:

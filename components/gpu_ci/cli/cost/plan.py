@@ -1,4 +1,4 @@
-"""`gpu-ci cost`: prints the cost of the pools of stack files, at rest, at maximum size and in the worst month."""
+"""`gpu-ci cost plan`: prints the cost of the pools of stack files, at rest, at maximum size and in the worst month."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from gpu_ci.stack import quotas
 _HEADINGS = ["pool", "machine", "market", "region", "max", "USD/h each", "at rest", "at max", "worst month", "price of"]
 
 
-@click.command("cost")
+@click.command("plan")
 @click.argument("files", metavar="[FILE...]", nargs=-1, type=click.Path())
 @options.as_json
 def command(files: tuple[str, ...], as_json: bool) -> None:
@@ -28,9 +28,8 @@ def command(files: tuple[str, ...], as_json: bool) -> None:
 
     \b
     Examples:
-      gpu-ci cost
-      gpu-ci cost Pulumi.prod.yaml
-      gpu-ci cost Pulumi.prod.yaml --json
+      gpu-ci cost plan
+      gpu-ci cost plan Pulumi.prod.yaml --json
     """
     for_each_file(files, lambda file: (file, of(file)), show, document, as_json)
 

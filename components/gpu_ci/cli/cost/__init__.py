@@ -1,0 +1,1 @@
+"""`gpu-ci cost`: what pools would cost, and what machines did cost."""

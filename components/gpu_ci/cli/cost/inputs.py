@@ -1,0 +1,148 @@
+"""Reads the files of a report: machine records, the rows of a bill, and the teams of a stack file."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Mapping, Sequence
+from datetime import date
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from gpu_ci.cli.cost.mistakes import Mistakes
+from gpu_ci.cli.output import Failure
+from gpu_ci.machine_records import MachineRecord
+
+if TYPE_CHECKING:
+    from gpu_ci.stack.teams import Team
+
+_RECORD = "a machine record (docs/machine-record.schema.json) on each line"
+_RECORDS_FROM = "gpu-ci manager records > records.jsonl"
+_ROWS = "a list of rows in JSON, the result of gpu-ci cost query google"
+_ROWS_FROM = "bq query --use_legacy_sql=false --format=json --max_rows=10000000 < bill.sql > bill.json"
+_STACK = "a stack file with gpu-ci:teams"
+_NEWER = "use the version of gpu-ci that wrote the record, or a newer one"
+
+Amount = Annotated[float, Field(allow_inf_nan=False)]
+Seconds = Annotated[int, Field(ge=0, lt=2**40)]
+
+
+class BillRow(BaseModel):
+    """The cost of a resource, or of a service, on a day. bq writes each number as text."""
+
+    model_config = ConfigDict(frozen=True, use_attribute_docstrings=True)
+
+    day: date
+    """The day of the usage in UTC."""
+    service: str
+    """The service, such as Compute Engine."""
+    instance_id: str | None
+    """The id of the machine; null for all other resources."""
+    disk_id: str | None
+    """The id of the disk; null for all other resources."""
+    disk_name: str | None
+    """The name of the disk, which a boot disk has from its machine."""
+    begin_sec: Seconds
+    """The beginning of the first usage, in seconds since 1970."""
+    end_sec: Seconds
+    """The end of the last usage, in seconds since 1970."""
+    cost: Amount
+    """The cost before credits, in USD."""
+    discounts: Amount
+    """The sum of all credits but promotions, in USD: 0 or less."""
+    promotions: Amount
+    """The sum of promotions, in USD: 0 or less."""
+
+    @property
+    def usd(self) -> float:
+        """The cost after discounts. Promotions are apart."""
+        return self.cost + self.discounts
+
+
+def read_records(names: Sequence[str], mistakes: Mistakes) -> list[MachineRecord]:
+    """Return the records of files of JSON lines. Of several records with one key, the last is returned."""
+    found: dict[str, MachineRecord] = {}
+    for name in names:
+        for number, line in enumerate(_bytes(name, _RECORD, _RECORDS_FROM, mistakes).split(b"\n"), 1):
+            if not line.strip():
+                continue
+            try:
+                record = MachineRecord.model_validate_json(line)
+            except ValidationError as error:
+                _add_record(f"{name}:{number}", line, error, mistakes)
+            else:
+                found[record.key] = record
+    return list(found.values())
+
+
+def _add_record(subject: str, line: bytes, error: ValidationError, mistakes: Mistakes) -> None:
+    first = error.errors(include_url=False)[0]
+    if first["type"] == "json_invalid":
+        got, hint = repr(line[:40].decode(errors="replace")), f"{_RECORDS_FROM}; jq -c . makes one line of a document"
+        mistakes.add(subject, "", "is not JSON", got, _RECORD, hint)
+    else:
+        hint = _NEWER if first["loc"] == ("schema",) else _RECORDS_FROM
+        mistakes.add_invalid(subject, error, MachineRecord, _RECORD, hint)
+
+
+def read_bill(name: str, mistakes: Mistakes) -> list[BillRow]:
+    """Return the rows of a bill."""
+    text = _bytes(name, _ROWS, _ROWS_FROM, mistakes)
+    if not text:
+        return []
+    try:
+        rows: Any = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        line = getattr(error, "lineno", 1)
+        mistakes.add(f"{name}:{line}", "", "is not JSON", repr(text[:40].decode(errors="replace")), _ROWS, _ROWS_FROM)
+        return []
+    if not isinstance(rows, list):
+        mistakes.add(f"{name}:1", "", "is not a list of rows", type(rows).__name__, _ROWS, _ROWS_FROM)
+        return []
+    found = []
+    for at, row in enumerate(rows):
+        try:
+            found.append(BillRow.model_validate(row))
+        except ValidationError as error:
+            mistakes.add_invalid(name, error, BillRow, _ROWS, _ROWS_FROM, f"[{at}]")
+    return found
+
+
+def read_teams(name: str, mistakes: Mistakes) -> Mapping[str, Team]:
+    """Return the teams of a stack file by name."""
+    from gpu_ci.cli import stack_files  # loads Pulumi, which a report without teams does not need
+
+    try:
+        file = stack_files.read(Path(name))
+    except Failure as failure:
+        for each in failure.problems:
+            text, got = each["text"], each.get("got", "a file that cannot be used")
+            mistakes.add("", "", text, got, each.get("expected", _STACK), each.get("hint") or f"gpu-ci check {name}")
+        return {}
+    for problem in file.problems_of_teams:
+        line = file.line_of(problem.path)
+        mistakes.add_problem(f"{name}:{line}" if line else name, problem)
+    if not file.teams and not file.problems_of_teams:
+        expected, hint = "gpu-ci:teams below config", "such as gpu-ci:teams: {vision: {repositories: [kernels]}}"
+        mistakes.add(name, "gpu-ci:teams", "is missing", "nothing", expected, hint)
+    return file.teams
+
+
+def _bytes(name: str, expected: str, hint: str, mistakes: Mistakes) -> bytes:
+    """Return the content of a file, or of standard input for `-`. It is empty if the file has a mistake."""
+    try:
+        content = sys.stdin.buffer.read() if name == "-" else Path(name).read_bytes()
+        content.decode()
+    except FileNotFoundError:
+        mistakes.add(name, "", "no such file", "nothing", expected, hint)
+    except OSError as error:
+        mistakes.add(name, "", "cannot be read", error.strerror or str(error), expected, hint)
+    except UnicodeDecodeError as error:
+        line = content.count(b"\n", 0, error.start) + 1
+        got = f"the byte {content[error.start]:#04x}, which is not UTF-8"
+        mistakes.add(f"{name}:{line}", "", "is not text", got, expected, hint)
+    else:
+        return content
+    return b""
