@@ -15,6 +15,7 @@ import pulumi
 from gpu_ci.pool_args import ManagedPool
 from gpu_ci.stack.parse import Stack
 from gpu_ci.stack.site import GithubOwner
+from gpu_ci.stack.teams import Team
 
 from .pools import Built
 
@@ -31,7 +32,7 @@ def build(stack: Stack, built: Sequence[Built]) -> dict[str, Any]:
     """
     owner, choices = stack.site.github, stack.manager
     managed = {each.pool.name: found for each in built if (found := each.component.managed())}
-    configurations = facts([each.entry for each in managed.values()], owner, choices)
+    configurations = facts([each.entry for each in managed.values()], owner, choices, stack.teams)
     if owner is None or owner.manager_app is None or not configurations:
         return {}
     if choices is None:
@@ -75,7 +76,10 @@ def _manager(
 
 
 def facts(
-    managed: Sequence[dict[str, Any]], owner: GithubOwner | None, choices: ManagerSettings | None = None
+    managed: Sequence[dict[str, Any]],
+    owner: GithubOwner | None,
+    choices: ManagerSettings | None,
+    teams: Mapping[str, Team],
 ) -> dict[str, dict[str, Any]]:
     """Return the configuration of each manager by its name under `others`. The first manager has the name "".
 
@@ -92,6 +96,16 @@ def facts(
         "installationId": app.installation_id,
         "privateKey": app.private_key,
     }
+    budgets = [
+        {
+            "name": name,
+            "repositories": [f"{owner.owner}/{each}".lower() for each in team.repositories],
+            "usdPerMonth": team.usd_per_month,
+            "onBudget": team.on_budget,
+        }
+        for name, team in teams.items()
+        if team.usd_per_month is not None
+    ]
     others = choices.others if choices else {}
     manager_of = {pool: name for name, names in others.items() for pool in names}
     configurations: dict[str, dict[str, Any]] = {}
@@ -106,6 +120,7 @@ def facts(
             "github": github,
             "pools": [pool for pool in pools if manager_of.get(pool["name"], "") == name],
             **({"otherPools": elsewhere} if elsewhere else {}),
+            **({"teams": budgets} if budgets else {}),
         }
     return configurations
 

@@ -6,6 +6,7 @@ import json
 from pathlib import Path
 from typing import Any
 
+from gpu_manager.budgets import Team
 from gpu_manager.config import read
 from gpu_manager.model import Offer
 
@@ -41,6 +42,21 @@ def test_the_output_is_a_configuration_that_the_manager_takes(tmp_path: Path) ->
     # The check, fetching the runner, and the wait for its registration.
     assert pool.boot_sec == 1200 + 300 + 300
     assert pool.template
+
+
+def test_the_configuration_has_the_teams_with_a_budget(tmp_path: Path) -> None:
+    teams = {
+        "vision": {"repositories": ["Kernels", "detector"], "usdPerMonth": 300, "onBudget": "stop"},
+        "speech": {"repositories": ["audio"], "usdPerMonth": 12.5},
+        "free": {"repositories": ["docs"]},
+    }
+    found = run(stack(managerApp=MANAGER) | {"gpu-ci:teams": teams}).outputs[STACK]["manager"]
+    file = tmp_path / "manager.json"
+    file.write_text(json.dumps(found))
+    assert read(file).teams == [
+        Team("vision", frozenset({"acme/kernels", "acme/detector"}), 300.0, "stop"),
+        Team("speech", frozenset({"acme/audio"}), 12.5, "warn"),
+    ]
 
 
 IMAGE = f"us-central1-docker.pkg.dev/example-ci/builds/runner-manager@sha256:{'ab' * 32}"

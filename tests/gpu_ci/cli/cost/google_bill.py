@@ -136,7 +136,7 @@ def run(sql: str, rows: Sequence[Json], folder: Path) -> list[Json]:
         database.execute("SET TimeZone = 'UTC'")
         columns = ", ".join(f"{name}: '{kind}'" for name, kind in _TYPES.items())
         source = f"read_json('{file}', format = 'newline_delimited', columns = {{{columns}}})"
-        database.execute('ATTACH \':memory:\' AS "acme-billing"')
+        database.execute("ATTACH ':memory:' AS \"acme-billing\"")
         database.execute('CREATE SCHEMA "acme-billing".export')
         database.execute(f'CREATE TABLE "acme-billing".export.bill AS SELECT * FROM {source}')
         cursor = database.execute(translated)
