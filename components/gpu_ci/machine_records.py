@@ -137,8 +137,9 @@ class MachineRecord(_Part):
     job: JobOfMachine | None = None
     """The job; null if the machine ran none, or if it is unknown (`incomplete`)."""
     incomplete: list[str] = []
-    """What is missing: `job` (a job ran, and GitHub did not say which), `job-times`, `price`, or `on` (a time at
-    which the machine was switched on or off is that of the pass that saw it)."""
+    """What is missing: `job` (a job ran, and GitHub did not say which), `job-times`, `price`, `on` (a time at which the
+    machine was switched on or off is that of the pass that saw it), or `node` (of a job on a cluster: the node's other
+    time)."""
 
     @model_validator(mode="after")
     def _times(self) -> MachineRecord:

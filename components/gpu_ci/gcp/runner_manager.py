@@ -155,8 +155,9 @@ class RunnerManager(Component):
     Alert policies cost by condition, and log-based metrics by the volume of their points.
     Does not: put the App's key into state, environment variables or arguments. Cloud Run mounts the key as a file. The
     manager does not connect to your network, because it needs only the APIs of GitHub and Google.
-    Replaces on change of: everything, including the state, for region. A new image or configuration creates a new
-    revision of the worker pool. The new manager acts only after the previous manager has released its lease.
+    Replaces on change of: everything, including the state and the records of machines, for region. A new image or
+    configuration creates a new revision of the worker pool. The new manager acts only after the previous manager has
+    released its lease.
     """
 
     TYPE: ClassVar[str] = "gpu-ci:gcp:RunnerManager"
@@ -189,7 +190,7 @@ class RunnerManager(Component):
             # The manager replaces its state every few seconds. By default, Cloud Storage would keep each old object for
             # a week, and bill it.
             soft_delete_policy={"retention_duration_seconds": 0},
-            # The manager can rebuild the content of the bucket.
+            # The manager can rebuild its state. The records of machines are deleted with it.
             force_destroy=True,
             opts=self.child(),
         )
