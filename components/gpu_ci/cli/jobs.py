@@ -46,7 +46,12 @@ class ClusterPool(NamedTuple):
 
 @click.group("jobs")
 def command() -> None:
-    """Read the jobs of pools on clusters from GitHub."""
+    """Read the jobs of pools on clusters from GitHub.
+
+    \b
+    Examples:
+      gpu-ci jobs collect Pulumi.prod.yaml >> records.jsonl
+    """
 
 
 @command.command("collect")

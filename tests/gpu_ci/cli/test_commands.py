@@ -34,6 +34,8 @@ def every(group: click.Group = gpu_ci, *above: str) -> list[tuple[str, ...]]:
 
 
 EVERY = every()
+PRINTS_DATA = (("jobs", "collect"),)
+"""Commands whose output is always for programs."""
 every_command = pytest.mark.parametrize("words", EVERY, ids=[" ".join(words) for words in EVERY])
 
 
@@ -60,7 +62,7 @@ def test_its_help_has_examples_and_they_are_commands(ask: Ask, words: tuple[str,
 @every_command
 def test_it_takes_json_unless_it_is_a_group(ask: Ask, words: tuple[str, ...]) -> None:
     assert ("--json" in ask(*words, "--help").out) == (
-        words not in [("catalog",), ("github-app",), ("images",), ("manager",)]
+        words not in [("catalog",), ("github-app",), ("images",), ("jobs",), ("manager",), *PRINTS_DATA]
     )
 
 
