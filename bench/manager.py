@@ -23,12 +23,14 @@ import random
 import statistics
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from functools import cache, partial
 from types import SimpleNamespace
 from typing import Any, NamedTuple
 
 from gpu_catalog.locations import region_of
 from gpu_catalog.prices import price
+from gpu_ci.machine_records import JobOfMachine, MachineRecord
 from gpu_manager import model
 from gpu_manager.cli.run_command import is_idle
 from gpu_manager.decision import names
@@ -346,6 +348,12 @@ class World:
 
 MACHINE_TYPE, MAXIMUM, STANDBY = "g2-standard-8", 16, 3
 _EPOCH = 1.7e9
+
+
+def _time(sec: float) -> datetime:
+    return datetime.fromtimestamp(_EPOCH + sec, UTC)
+
+
 _LABELS = frozenset({"self-hosted", "gpu", "l4"})
 
 
@@ -371,7 +379,8 @@ class GpuCi(Policy):
         )  # fmt: skip
         self.cloud = _Cloud(world)
         cloud: Any = self.cloud
-        store: Any = SimpleNamespace(value=Memory(), may_act=lambda: True)
+        self.records: list[MachineRecord] = []
+        store: Any = SimpleNamespace(value=Memory(), may_act=lambda: True, add=self.records.extend)
         store.load, store.save = lambda: store.value, partial(setattr, store, "value")
         self._manager = Manager([pool], cloud, cloud, store, lambda: _EPOCH + world.now)
         self._limits = RateLimits(lambda: world.now)
@@ -392,9 +401,12 @@ class _Cloud:
         self._world = world
         self._operations: list[tuple[float, InsertError | None]] = []
         self._vms: dict[str, Vm] = {}
+        self._runners: dict[int, str] = {}
+        """The last runner of each job."""
         self._keys = MachineKeys(lambda: world.now)
 
     def observe(self, runs: Collection[RunKey]) -> GithubView:
+        self._runners |= {each.number: each.machine.runner for each in self._world.active.values() if each.machine}
         runners = tuple(
             model.Runner(each.number, each.runner, each.state in ("idle", "busy"), each.state == "busy")
             for each in self._world.alive.values()
@@ -426,6 +438,19 @@ class _Cloud:
 
     def rerun(self, run: RunKey, job_id: int | None) -> None:
         self._world.rerun(self._world.jobs[run.run_id - 1])
+
+    def ran(self, run: RunKey) -> tuple[model.RanJob, ...]:
+        """Return the last attempt of the job if it has or had a runner. A pass sees each job, because jobs take minutes."""
+        job = self._world.jobs[run.run_id - 1]
+        if not (runner := self._runners.get(job.number)):
+            return ()
+        ended = job.number not in self._world.active
+        found = JobOfMachine(
+            repository=run.repository, run=run.run_id, attempt=job.attempt, id=job.key.job_id,
+            created=_time(job.created), started=_time(job.began_at), conclusion=job.status if ended else "",
+            completed=_time(self._world.now) if ended else None,
+        )  # fmt: skip
+        return (model.RanJob(runner, found),)
 
     def listed(self) -> list[Vm]:
         """Return the machines. Google deletes a preempted machine, because its template requires it."""
