@@ -440,7 +440,7 @@ class _Cloud:
         self._world.rerun(self._world.jobs[run.run_id - 1])
 
     def ran(self, run: RunKey) -> tuple[model.RanJob, ...]:
-        """Return the last attempt of the job if it has or had a runner. A pass sees each job, because jobs take minutes."""
+        """Return the last attempt of the job if it has or had a runner. Jobs take minutes, so a pass sees each."""
         job = self._world.jobs[run.run_id - 1]
         if not (runner := self._runners.get(job.number)):
             return ()
