@@ -1,7 +1,7 @@
 """`gpu-ci jobs collect`: prints a record of each job on a cluster's pool, for the cost report. GitHub has the jobs.
 
-Pools on clusters have no runner manager, and their nodes are shared by jobs. So a record has the time of the job and its
-part of a node's price, by GPUs.
+Pools on clusters have no runner manager, and jobs share their nodes. So a record has the time of the job, and its part
+of a node's price by GPUs.
 """
 
 from __future__ import annotations
