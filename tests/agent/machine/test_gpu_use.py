@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import shlex
 import sys
@@ -137,6 +138,7 @@ def test_one_nvidia_smi_measures_until_it_is_ended(start: Start, tmp_path: Path)
     assert (use.util_avg, use.mem_max_mib) == (0.75, 900)
     assert use.joules is not None
     assert use.joules > 0
+    sampler._clock.now = lambda: math.inf  # type: ignore[method-assign]
     assert (code_of(sampler), sampler.use()) == (-9, use)
     assert (tmp_path / "arguments").read_text() == (
         "--query-gpu=uuid,utilization.gpu,memory.used,power.draw --format=csv,noheader,nounits --loop-ms=1000"
