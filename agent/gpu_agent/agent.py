@@ -228,10 +228,12 @@ class Agent:
                 self._remove(registrar, registration)
                 raise
             channel.job(running.job)
+            channel.gpu_use(running.gpu_use())
             if not isinstance(error, AgentExit):
                 raise
             why = self._with_notice(error)
             raise AgentExit(why.end.reason, f"{why.detail}; {_lost_job_text(running.job)}") from None
+        channel.gpu_use(running.gpu_use())
         channel.step("after-job", _AFTER_SEC)
         _require_healthy(running.gpu_problem())
         return Ending(reason, detail)

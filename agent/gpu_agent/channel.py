@@ -11,6 +11,7 @@ import threading
 from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
+from .machine.gpu_use import GpuUse
 from .report import Verdict, clean
 
 
@@ -34,6 +35,8 @@ class Channel:
         """The last reported step."""
         self.working_on: Mapping[str, str] = {}
         """The last reported job."""
+        self.measured: Mapping[str, float | None] | None = None
+        """The reported use of the GPUs."""
 
     def step(self, name: str, within_sec: float | None) -> None:
         """Begin a step. The supervisor ends the agent if no other step begins within `within_sec` seconds; None for no
@@ -50,6 +53,11 @@ class Channel:
         """Report the job that this machine took."""
         self.working_on = job
         self._send(job=dict(job))
+
+    def gpu_use(self, use: GpuUse | None) -> None:
+        """Report what the GPUs did while the job ran; None if nothing was measured."""
+        self.measured = use.as_json() if use else None
+        self._send(gpu_use=self.measured)
 
     def verdict(self, verdict: Verdict) -> None:
         """Report the result of the check."""

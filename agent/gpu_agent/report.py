@@ -27,6 +27,8 @@ _LOG_SEC = 5.0
 # The time for the last lines on a slow port. A stuck port must not keep the machine on.
 _FLUSH_SEC = 2.0
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f]")
+_REPOSITORY = re.compile(r"[\w.-]{1,39}/[\w.-]{1,100}", re.ASCII)
+_ID = re.compile(r"[1-9]\d{0,17}", re.ASCII)
 
 
 class Verdict(NamedTuple):
@@ -58,6 +60,17 @@ def fitted(value: Mapping[str, Any], key: str, limit_bytes: int = LIMIT_BYTES) -
         text = text[: -max(excess // 6, 1)]
 
 
+def job_of(variables: Mapping[str, str]) -> dict[str, str | int] | None:
+    """Return the repository, run and attempt of a job from its hook, or None if one is missing or not in GitHub's form.
+
+    The author of the job can change these variables, so the result is only a hint.
+    """
+    repository, run, attempt = (variables.get(key, "") for key in ("repository", "run_id", "run_attempt"))
+    if not (_REPOSITORY.fullmatch(clean(repository)) and _ID.fullmatch(run) and _ID.fullmatch(attempt)):
+        return None
+    return {"repository": repository, "run": int(run), "attempt": int(attempt)}
+
+
 def _as_json(verdict: Verdict) -> str:
     return fitted({**verdict._asdict(), "summary": clean(verdict.summary)}, "summary")
 
@@ -86,9 +99,12 @@ class Reporter:
         self._serial_port = Serial(console) if console else None
         self._lines = Lines()
         self._folder = folder
-        self._began = clock.now()
+        self._began = self._step_began = clock.now()
         self._step = "start"
-        self._job: dict[str, str] = {}
+        self._phases: dict[str, float] = {}
+        """The seconds of each step until the current one began."""
+        self._job: dict[str, str | int] | None = None
+        self._gpu_use: Mapping[str, float | None] | None = None
 
     @property
     def at(self) -> str:
@@ -101,13 +117,19 @@ class Reporter:
 
     def step(self, name: str) -> None:
         """Report that the machine has reached this step."""
-        self._step = name
+        phases = self._phase_seconds()
+        self._phases = {**phases, name: phases.get(name, 0.0)}
+        self._step, self._step_began = name, self._clock.now()
         value = json.dumps({"step": name, "seconds": self._seconds()})
         self._write_for_programs(f"GPU-AGENT-STEP {value}")
 
     def job(self, job: Mapping[str, str]) -> None:
         """Store the job of the machine for the report of the end."""
-        self._job = {key: clean(job[key])[:80] for key in ("repository", "run_id", "job") if job.get(key)}
+        self._job = job_of(job)
+
+    def gpu_use(self, use: Mapping[str, float | None] | None) -> None:
+        """Store what the GPUs did while the job ran (GpuUse.as_json) for the report of the end."""
+        self._gpu_use = use
 
     def verdict(self, verdict: Verdict) -> None:
         """Report the check's verdict. Only the first one counts."""
@@ -136,7 +158,9 @@ class Reporter:
             "stops_pool": end.stops_pool,
             "step": self._step,
             "seconds": self._seconds(),
-            **({"job": self._job} if self._job else {}),
+            "phases": self._phase_seconds(),
+            "gpuUse": self._gpu_use,
+            "job": self._job,
         }
         text = fitted(value, "detail")
         # Everything that may fail comes before `_is_first_report`, after which no other end is reported.
@@ -188,6 +212,14 @@ class Reporter:
             # A full or missing disk must not prevent the report.
             return True
         return True
+
+    def _phase_seconds(self) -> dict[str, float]:
+        """Return the seconds of each step of this boot until now."""
+        current_sec = self._clock.now() - self._step_began
+        return {
+            name: round(seconds + (current_sec if name == self._step else 0.0), 1)
+            for name, seconds in self._phases.items()
+        }
 
     def _seconds(self) -> float:
         return round(self._clock.now() - self._began, 1)

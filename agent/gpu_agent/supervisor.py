@@ -201,6 +201,8 @@ class Supervisor:
                 self._restarting = expected
             case {"job": dict(job)}:
                 self._reporter.job(job)
+            case {"gpu_use": dict() | None as use}:
+                self._reporter.gpu_use(use)
             case {"verdict": [str(word), int(code), str(summary), str(reason)]}:
                 self._reporter.verdict(Verdict(word, code, summary, reason))
             case {"end": [str(reason), str(detail), bool(stays)]}:
@@ -242,6 +244,7 @@ class Supervisor:
     def _end_without_supervisor(self, channel: Channel) -> None:
         """Report the end and switch the machine off, in the agent's process, after the supervisor was killed."""
         self._reporter.job(channel.working_on)
+        self._reporter.gpu_use(channel.measured)
         end = Ending("crashed", f"the agent's supervisor was killed in step {channel.at}")
         self._finish(end, lambda: self._clock.sleep(self._pause_sec))
 

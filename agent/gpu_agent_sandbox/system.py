@@ -14,6 +14,7 @@ import platform
 import re
 import shlex
 import shutil
+import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from subprocess import DEVNULL, PIPE, STDOUT, Popen
@@ -59,6 +60,17 @@ if sys.platform == "linux":
 os.execvp(sys.argv[2], sys.argv[2:])
 """
 GPU = "GPU-5a4db0c0-0000-4000-8000-{:012d}"
+USE = "41, 9120, 61.50"
+"""The use of each GPU while a job runs: percent, MiB and watts."""
+# The agent ignores the first state. The second one follows at once, so that short jobs have one too.
+NVIDIA_SMI = """
+import sys, time
+sys.stdout.write(sys.argv[1])
+while True:
+    sys.stdout.write(sys.argv[1])
+    sys.stdout.flush()
+    time.sleep(float(sys.argv[2]) / 1000)
+"""
 
 
 class Image(NamedTuple):
@@ -80,6 +92,7 @@ class EmulatedSystem(System):
             raise OSError(f"{run}: the path is too long for a socket; set TMPDIR to a shorter folder")
         super().__init__(run, root / "var", root / "opt" / "actions-runner")
         self.root, self.image, self.server = root, image, server
+        self._on_at = time.monotonic()
         self.rules = ""
         """The rules of the packet filter."""
         if image.version:
@@ -164,6 +177,15 @@ class EmulatedSystem(System):
             text=True,
             errors="replace",
         )
+
+    def stream(self, argv: Sequence[str]) -> Popen[bytes]:
+        """Start an nvidia-smi that prints the same use of each emulated GPU again and again."""
+        lines = "".join(f"{GPU.format(number)}, {USE}\n" for number in range(self.image.gpus))
+        return super().stream([self.python, "-I", "-S", "-c", NVIDIA_SMI, lines, argv[-1].partition("=")[2]])
+
+    def up_sec(self) -> float:
+        """Return the seconds since the agent of this machine started."""
+        return time.monotonic() - self._on_at
 
     def runner_user(self) -> User:
         """Return the sandbox's user under the runner's name, with a home in the machine's folder."""

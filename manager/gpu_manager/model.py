@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import Annotated, Literal, NamedTuple, TypeVar
 
 from gpu_catalog.locations import region_of
-from gpu_ci.machine_records import JobOfMachine
+from gpu_ci.machine_records import GpuUse, JobOfMachine
 from pydantic import AfterValidator, ConfigDict, Field, model_validator
 from pydantic.alias_generators import to_camel
 from pydantic.dataclasses import dataclass as pydantic_dataclass
@@ -271,6 +271,16 @@ class NewRunner:
 
 
 @dataclass(frozen=True)
+class ReportedJob:
+    """The job that a machine reported. The author of the job can change these values, so they are only a hint."""
+
+    repository: str
+    """The repository as owner/name."""
+    run: int
+    attempt: int
+
+
+@dataclass(frozen=True)
 class End:
     """The end of a machine, with the reason that the agent reported (gpu_agent/outcomes.py)."""
 
@@ -278,6 +288,11 @@ class End:
     detail: str = ""
     stops_pool: bool = False
     """True if each machine of the template would end like this one, so the pool no longer uses the template."""
+    phases: Mapping[str, float] = field(default_factory=dict, hash=False)
+    """The seconds of each step of the last boot."""
+    gpu_use: GpuUse | None = None
+    """What the GPUs did while the job ran; None if nothing was measured."""
+    job: ReportedJob | None = None
 
 
 @dataclass(frozen=True)

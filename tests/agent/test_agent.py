@@ -17,6 +17,7 @@ from gpu_agent.channel import Ending
 from gpu_agent.config import Config, GithubConfig, RunnerConfig, parse
 from gpu_agent.host import BlockedAddresses, Notice
 from gpu_agent.machine.commands import Machine
+from gpu_agent.machine.gpu_use import GpuUse
 from gpu_agent.outcomes import AgentExit
 from gpu_agent.report import Verdict
 
@@ -125,6 +126,10 @@ class Fakes:
         named(self.job or {})
         return "job-done", "it ended with code 0"
 
+    def gpu_use(self) -> GpuUse | None:
+        self.does("measured")
+        return GpuUse(0.5, 4, None)
+
     def gpu_problem(self) -> str:
         self.does("look after")
         return self.unfit_after
@@ -212,6 +217,9 @@ class RecordingChannel:
     def job(self, job: Mapping[str, str]) -> None:
         self.did.append(f"JOB {job['job']}")
 
+    def gpu_use(self, use: GpuUse | None) -> None:
+        self.did.append(f"USE {use.mem_max_mib if use else None}")
+
 
 @pytest.fixture(autouse=True)
 def state_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -242,6 +250,8 @@ def test_a_machine_of_the_pool_proves_its_gpu_registers_once_and_takes_one_job()
         "STEP job for ever",
         "finish",
         "JOB test",
+        "measured",
+        "USE 4",
         "STEP after-job 60 s",
         "look after",
     ]

@@ -64,7 +64,8 @@ def test_an_end_is_reported_once_in_all_three_places(tmp_path: Path) -> None:
     said.verdict(Verdict("pass", 0, "fine"))
     said.step("register")
     clock.sleep(12.34)
-    said.job({"repository": "example-org/app", "run_id": "7", "job": "test"})
+    said.job({"repository": "example-org/app", "run_id": "7", "run_attempt": "2", "job": "test"})
+    said.gpu_use({"utilAvg": 0.41, "memMaxMib": 9120, "joules": None})
     said.end("refused", "GitHub answered 404")
     said.end("crashed", "and then that")
     end = {
@@ -75,11 +76,70 @@ def test_an_end_is_reported_once_in_all_three_places(tmp_path: Path) -> None:
         "stops_pool": True,
         "step": "register",
         "seconds": 12.3,
-        "job": {"repository": "example-org/app", "run_id": "7", "job": "test"},
+        "phases": {"register": 12.3},
+        "gpuUse": {"utilAvg": 0.41, "memMaxMib": 9120, "joules": None},
+        "job": {"repository": "example-org/app", "run": 7, "attempt": 2},
     }
     assert host.published[1:] == [("gpu-agent/end", end)]
     assert lines[2:] == [f"GPU-AGENT-END {json.dumps(end, separators=(',', ':'))}\n"]
     assert host.logged == [("ERROR", "refused: GitHub answered 404", end)]
+
+
+def test_an_end_has_the_seconds_of_each_step_of_the_boot(tmp_path: Path) -> None:
+    host, clock = Host(), FakeClock()
+    said, _ = reporter(tmp_path, host, clock)
+    clock.sleep(0.5)
+    for name, seconds in (("config", 0.2), ("driver", 3.1), ("check", 10.8), ("driver", 2)):
+        said.step(name)
+        clock.sleep(seconds)
+    said.end("no-driver", "nvidia-smi does not answer")
+    _, end = host.published[-1]
+    assert end["phases"] == {"config": 0.2, "driver": 5.1, "check": 10.8}
+    assert (end["seconds"], end["gpuUse"], end["job"]) == (16.6, None, None)
+
+
+HINT = {"repository": "acme/kernels", "run_id": "10001", "run_attempt": "1"}
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"repository": ""},
+        {"repository": "acme"},
+        {"repository": "acme/kernels/x"},
+        {"repository": "acme/ker nels"},
+        {"repository": "acme/" + "k" * 101},
+        {"repository": "acme/ghp_" + "a1B2" * 9},
+        {"run_id": "0"},
+        {"run_id": "-1"},
+        {"run_id": "1e9"},
+        {"run_id": "1" * 19},
+        {"run_id": "\u0661"},
+        {"run_attempt": ""},
+    ],
+)
+def test_a_job_whose_variables_are_not_in_githubs_form_is_unknown(change: dict[str, str]) -> None:
+    assert report.job_of(HINT) == {"repository": "acme/kernels", "run": 10001, "attempt": 1}
+    assert report.job_of({**HINT, **change}) is None
+
+
+STEPS = ("config", "driver", "check", "key", "runner", "register", "waiting", "job", "after-job")
+
+
+@pytest.mark.parametrize("reason", OUTCOMES)
+def test_the_longest_end_fits_and_keeps_a_hundred_characters_of_its_detail(tmp_path: Path, reason: str) -> None:
+    host, clock = Host(), FakeClock()
+    said, _ = reporter(tmp_path, host, clock)
+    for name in STEPS:
+        said.step(name)
+        clock.sleep(432_000.1)
+    repository = f"{'a' * 39}/{'.'.join(['b' * 24] * 4)}"
+    said.job({"repository": repository, "run_id": "9" * 18, "run_attempt": "9" * 18})
+    said.gpu_use({"utilAvg": 0.123, "memMaxMib": 999_999_999, "joules": 123_456_789_012.3})
+    said.end(reason, "no " * 400)
+    _, end = host.published[-1]
+    assert (end["job"]["repository"], len(end["phases"])) == (repository, 9)
+    assert len(end["detail"]) >= 100
 
 
 def test_a_verdict_is_reported_once_as_attribute_and_on_the_serial_port(tmp_path: Path) -> None:

@@ -18,7 +18,8 @@ import pytest
 from gpu_agent import agent, report, supervisor
 from gpu_agent.channel import Channel, Ending, Incoming
 from gpu_agent.google import compute_engine
-from gpu_agent.machine import commands
+from gpu_agent.machine import commands, gpu_use
+from gpu_agent.machine.gpu_use import GpuUse
 from gpu_agent.report import Verdict
 from gpu_agent.runner import session
 from hypothesis import given
@@ -32,6 +33,7 @@ import json, os, signal, sys, threading, time
 from pathlib import Path
 from gpu_agent.channel import Ending
 from gpu_agent.clock import Clock
+from gpu_agent.machine.gpu_use import GpuUse
 from gpu_agent.outcomes import AgentExit
 from gpu_agent.report import Reporter, Verdict
 from gpu_agent.supervisor import Supervisor
@@ -126,7 +128,8 @@ def test_an_agent_whose_supervisor_is_killed_reports_its_step_and_its_job(tmp_pa
         tmp_path,
         """
         channel.step("job", None)
-        channel.job({"repository": "example-org/app", "run_id": "7", "job": "test"})
+        channel.job({"repository": "example-org/app", "run_id": "7", "run_attempt": "1", "job": "test"})
+        channel.gpu_use(GpuUse(0.5, 4, 3.0))
         here("there")
         """,
     )
@@ -135,7 +138,8 @@ def test_an_agent_whose_supervisor_is_killed_reports_its_step_and_its_job(tmp_pa
         time.sleep(0.01)
     (end,) = [note[1] for note in run.notes() if note[0] == "gpu-agent/end"]
     assert (end["reason"], end["detail"]) == ("crashed", "the agent's supervisor was killed in step job")
-    assert end["job"] == {"repository": "example-org/app", "run_id": "7", "job": "test"}
+    assert end["job"] == {"repository": "example-org/app", "run": 7, "attempt": 1}
+    assert end["gpuUse"] == {"utilAvg": 0.5, "memMaxMib": 4, "joules": 3.0}
 
 
 def test_a_step_that_hangs_is_ended_even_where_the_agent_takes_no_signal(tmp_path: Path) -> None:
@@ -163,7 +167,7 @@ def test_the_steps_of_a_stop_fit_into_what_systemd_and_google_give_them() -> Non
     # The agent: its runner ends its job, GitHub removes the runner, and the thread that listens for notices ends. A
     # command that the agent runs gets SIGTERM and then SIGKILL.
     runner_sec = session._INTERRUPT_SEC + session.INTERRUPT_CLEAR_SEC
-    assert runner_sec + agent._REMOVE_SEC + agent._NOTICE_SEC <= supervisor.GRACE_SEC
+    assert runner_sec + gpu_use.STOP_SEC + agent._REMOVE_SEC + agent._NOTICE_SEC <= supervisor.GRACE_SEC
     assert commands._GRACE_SEC + 1 <= supervisor.GRACE_SEC
     # The supervisor: a write that had begun ends within the agent's part. Two serial ports may be stuck, so the last
     # lines on each take their full time. The verdict and the end are guest attributes, with two queries for each.
@@ -204,6 +208,8 @@ def sent() -> bytes:
     channel.restarting(True)
     channel.verdict(Verdict("fail", 1, "é\n漢", "check-failed"))
     channel.job({"job": "train"})
+    channel.gpu_use(GpuUse(0.5, None, 3.0))
+    channel.gpu_use(None)
     channel.end(Ending("job-done", "it ended", stays=True))
     os.close(writer)
     with os.fdopen(reader, "rb") as stream:
@@ -215,6 +221,8 @@ MESSAGES = [
     {"restarting": True},
     {"verdict": ["fail", 1, "é 漢", "check-failed"]},
     {"job": {"job": "train"}},
+    {"gpu_use": {"utilAvg": 0.5, "memMaxMib": None, "joules": 3.0}},
+    {"gpu_use": None},
     {"end": ["job-done", "it ended", True]},
 ]
 

@@ -8,10 +8,10 @@ from datetime import UTC, datetime
 from typing import Any
 
 import pytest
-from gpu_ci.machine_records import JobOfMachine, MachineRecord, Parts
+from gpu_ci.machine_records import GpuUse, JobOfMachine, MachineRecord, Parts
 from gpu_manager.loop import Manager
 from gpu_manager.memory import MachineMemory, Memory
-from gpu_manager.model import End, Job, Machine, RanJob, Runner
+from gpu_manager.model import End, Job, Machine, RanJob, ReportedJob, RunKey, Runner
 from gpu_manager.ports import GithubView, Unavailable
 
 from tests.manager.test_decide import NOW, POOL, job, machine
@@ -104,6 +104,25 @@ def test_a_job_that_no_pass_saw_is_found_by_the_name_of_its_runner() -> None:
     world.pass_(340, jobs=[ran(f"{name}-1")])
     assert world.record.job == ran().job
     assert world.record.requested == at(0)
+
+
+def test_the_run_that_the_machine_reports_is_a_hint_and_a_job_that_lies_charges_nobody() -> None:
+    use = GpuUse(util_avg=0.4, mem_max_mib=9000, joules=5.0)
+    end = End("job-done", "", False, {"driver": 3.1}, use, ReportedJob("example-org/models", 77, 1))
+    truth, lie = World(), World()
+    for world in (truth, lie):
+        world.pass_(20, on())
+        world.pass_(90, off(80, end=end))
+    asked: list[RunKey] = []
+    answer = truth.answers.ran
+    truth.answers.ran = lambda run: (asked.append(run), answer(run))[1]  # type: ignore[method-assign]
+    truth.pass_(100, jobs=[ran()])
+    assert asked == [RunKey("example-org/models", 77)]
+    assert truth.record.job == ran().job
+    assert (truth.record.phases, truth.record.gpu_use) == ({"driver": 3.1}, use)
+    lie.pass_(100, jobs=[ran("l4-b-2"), ran("their-own-runner")])
+    lie.pass_(100 + 3601)
+    assert (lie.record.job, lie.record.incomplete) == (None, ["job"])
 
 
 def test_a_job_of_another_machine_or_of_an_earlier_one_of_the_name_is_not_taken() -> None:

@@ -9,6 +9,7 @@ import shutil
 import stat
 import subprocess
 import sys
+import time
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
@@ -143,6 +144,24 @@ class System:
             text=True,
             errors="replace",
         )
+
+    def stream(self, argv: Sequence[str]) -> subprocess.Popen[bytes]:
+        """Start a long-lived program as root, whose standard output the caller reads. Raises OSError if it is missing.
+
+        It stays in the agent's process group, which the supervisor ends after the agent.
+        """
+        return subprocess.Popen(
+            argv,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            env=dict(ENVIRONMENT),
+            cwd="/",
+        )
+
+    def up_sec(self) -> float:
+        """Return the seconds since the machine was switched on, without the time of its firmware."""
+        return time.clock_gettime(time.CLOCK_BOOTTIME)
 
     def runner_user(self) -> User:
         """Return the runner's user, created if it is missing: without a password or login, with a home on the disk.

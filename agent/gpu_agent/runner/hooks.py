@@ -1,5 +1,5 @@
 """The two hooks of a job. The runner calls a script before and after the job. The script asks the agent if the GPUs are
-usable.
+usable. After the job, it also prints the agent's summary to the job's log.
 
 If the answer to the first hook is no, the job fails (actions/runner@258d6c8:src/Runner.Worker/JobExtension.cs runs the
 hook as a step of the job). The script runs as the runner's user and the agent as root, because the checks need
@@ -47,11 +47,21 @@ class Job(NamedTuple):
 
 
 class Hooks:
-    """The agent's end of the hooks. `check` receives the stage and returns why the machine is not usable, or ""."""
+    """The agent's end of the hooks. `check` receives the stage and returns why the machine is not usable, or "".
 
-    def __init__(self, user: User, system: System, agent: Path, check: Callable[[str], str]) -> None:
+    `summary` returns the line for the log of the job at its end.
+    """
+
+    def __init__(
+        self,
+        user: User,
+        system: System,
+        agent: Path,
+        check: Callable[[str], str],
+        summary: Callable[[], str] = lambda: "",
+    ) -> None:
         """Start the server. `agent` is this program's archive, which the user must be able to read."""
-        self._user, self._check = user, check
+        self._user, self._check, self._summary = user, check, summary
         self._folder, self._lock = system.run_folder, threading.Lock()
         self.job: Job | None = None
         """The job of the first hook, which came before any command of the job."""
@@ -101,7 +111,10 @@ class Hooks:
                 return
             request = json.loads(_line(connection, time.monotonic() + LIMIT_SEC))
             message = self._decide(request)
-            connection.sendall(json.dumps({"ok": not message, "words": message}).encode() + b"\n")
+            answer = {"ok": not message, "words": message}
+            if self.completed.is_set():
+                answer["summary"] = self._summary()
+            connection.sendall(json.dumps(answer).encode() + b"\n")
 
     def _decide(self, request: object) -> str:
         if not isinstance(request, dict) or request.get("stage") not in _STAGES:
@@ -131,6 +144,7 @@ def client(argv: list[str]) -> int:
         sys.stdout.write("::error::expected: hook started|completed <socket>\n")
         return 2
     stage, path = argv
+    summary = ""
     deadline = time.monotonic() + LIMIT_SEC
     request = {"stage": stage, **{name: os.environ.get(f"GITHUB_{name.upper()}", "")[:200] for name in Job._fields}}
     try:
@@ -140,10 +154,13 @@ def client(argv: list[str]) -> int:
             connection.sendall(json.dumps(request).encode() + b"\n")
             answer = json.loads(_line(connection, deadline))
             is_ok, message = answer["ok"] is True, _plain(answer["words"], 500)
+            summary = _plain(answer.get("summary"), 500)
     except (OSError, ValueError, KeyError, TypeError) as error:
         is_ok, message = stage == "completed", f"the machine's agent does not answer ({type(error).__name__})"
     if message:
         sys.stdout.write(f"::{'warning' if is_ok else 'error'}::gpu-ci: {message}\n")
+    if summary:
+        sys.stdout.write(f"gpu-ci: {summary}\n")
     return 0 if is_ok else 1
 
 

@@ -21,8 +21,9 @@ from typing import NamedTuple
 from ..clock import Clock
 from ..config import RunnerConfig
 from ..host import BlockedAddresses
-from ..machine import gpu_health
+from ..machine import gpu_health, gpu_use
 from ..machine.gpu_health import Gpus
+from ..machine.gpu_use import GpuUse, Sampler
 from ..machine.system import ENVIRONMENT, System
 from ..outcomes import AgentExit
 from ..redact import Lines
@@ -80,19 +81,27 @@ class RunnerSetup:
         """Start the runner and serve its hooks."""
         if self._isolation is None or self._root is None or self._gpus is None:
             raise AgentExit("not-isolated", "a runner was started before its isolation and the check of its GPUs")
-        hooks = Hooks(self._isolation.user, self._system, self._readable_agent(), self._hook)
+        gpus, sampler = self._gpus, Sampler(self._system, self._gpus.memory_mib, self._clock)
+
+        def check(stage: str) -> str:
+            """Check the GPUs at the start of a job, and begin to measure their use.
+
+            At the end of a job its processes may still use the GPUs. Therefore `StartedRunner.gpu_problem` checks them
+            later, after these processes have ended.
+            """
+            problem = gpu_health.gpu_problem(self._system, gpus) if stage == "started" else ""
+            if stage == "started" and not problem:
+                sampler.start()
+            return problem
+
+        def summary() -> str:
+            return gpu_use.summary(sampler.job_started_sec, sampler.use())
+
+        hooks = Hooks(self._isolation.user, self._system, self._readable_agent(), check, summary)
         running = Running(
             self._root, jitconfig, self._isolation, hooks.environment, self._system, self._clock, self._say
         )
-        return StartedRunner(running, hooks, self._isolation, self._gpus, self._system, self._clock)
-
-    def _hook(self, stage: str) -> str:
-        """Answer a hook: check the GPUs at the start of a job.
-
-        At the end of a job its processes may still use the GPUs. Therefore `StartedRunner.gpu_problem` checks them
-        later, after these processes have ended.
-        """
-        return gpu_health.gpu_problem(self._system, self._gpus) if stage == "started" and self._gpus else ""
+        return StartedRunner(running, hooks, self._isolation, gpus, self._system, self._clock, sampler)
 
     def _readable_agent(self) -> Path:
         """Return a copy of this program that the runner's user can read, because only root can read the folder of the
@@ -110,10 +119,17 @@ class StartedRunner:
     """The runner after its start, with its hooks."""
 
     def __init__(
-        self, running: Running, hooks: Hooks, isolation: NetworkIsolation, gpus: Gpus, system: System, clock: Clock
+        self,
+        running: Running,
+        hooks: Hooks,
+        isolation: NetworkIsolation,
+        gpus: Gpus,
+        system: System,
+        clock: Clock,
+        sampler: Sampler,
     ) -> None:
         self._running, self._hooks, self._isolation, self._gpus = running, hooks, isolation, gpus
-        self._system, self._clock = system, clock
+        self._system, self._clock, self._sampler = system, clock, sampler
 
     @property
     def job(self) -> Mapping[str, str] | None:
@@ -134,9 +150,15 @@ class StartedRunner:
             ended = self._running.wait(self._clock.now() + _NAME_SEC)
         named(self.job or {})
         ended = ended or self._running.wait(float("inf")) or Exit("runner-failed", "it did not end")
+        self._sampler.stop()
         # This also ends containers of rootful Docker, which are not processes of the runner's user.
         self._running.clear(self._clock.now() + _CLEAR_SEC)
         return self._end_of(ended)
+
+    def gpu_use(self) -> GpuUse | None:
+        """Stop to measure the GPUs. Return their use while the job ran, or None if nothing was measured."""
+        self._sampler.stop()
+        return self._sampler.use()
 
     def gpu_problem(self) -> str:
         """Return why the GPUs are not usable after all processes of the job have ended, or ""."""

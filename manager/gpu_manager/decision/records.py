@@ -7,6 +7,7 @@ are pure, like all of this folder.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from datetime import UTC, datetime
 
 from gpu_ci.machine_records import End as RecordedEnd
@@ -45,7 +46,7 @@ def update(pools: Mapping[str, Pool], observation: Observation, memory: Memory) 
             continue
         history.id = history.id or pending.id
         if pending.job:
-            _add_run(history, pending.job)
+            _add_run(history, run_of(pending.job))
     if observation.machines is None:
         return
     listed = {machine.name: machine for machine in observation.machines}
@@ -59,10 +60,12 @@ def update(pools: Mapping[str, Pool], observation: Observation, memory: Memory) 
         _update_power(history, machine, observation.now)
         history.id = machine.id or history.id
         history.end = machine.end or history.end
+        if machine.end and machine.end.job:
+            _add_run(history, RunKey(machine.end.job.repository, machine.end.job.run))
     for job in observation.jobs or ():
         if job.status == "in_progress" and (history := memory.histories.get(job.runner_name)):
             history.job = job
-            _add_run(history, job)
+            _add_run(history, run_of(job))
     for name in memory.histories.keys() - listed.keys():
         if memory.histories[name].existed or name not in memory.pending:
             _end(name, observation, memory)
@@ -77,8 +80,11 @@ def _of_machine(machine: Machine, pool: Pool | None, now: float) -> MachineHisto
     )  # fmt: skip
 
 
-def _add_run(history: MachineHistory, job: Job) -> None:
-    run = RunKey(job.key.repository, job.key.run_id)
+def run_of(job: Job) -> RunKey:
+    return RunKey(job.key.repository, job.key.run_id)
+
+
+def _add_run(history: MachineHistory, run: RunKey) -> None:
     if run not in history.runs:
         # The newest first: a machine on standby runs the last job for which it was started.
         history.runs.insert(0, run)
@@ -116,7 +122,7 @@ def _end(name: str, observation: Observation, memory: Memory) -> None:
         history.on[-1] = (begin, max(observation.now, begin))
         history.is_estimated = True
     if name in observation.preempted or (entry and entry.taken_back):
-        history.end = End(_PREEMPTED, history.end.detail if history.end else "")
+        history.end = replace(history.end or End(_PREEMPTED), reason=_PREEMPTED)
     memory.ended[f"{name}-{history.id}"] = history
 
 
@@ -153,10 +159,10 @@ def is_complete(history: MachineHistory, job: JobOfMachine | None) -> bool:
 
 def make(history: MachineHistory, job: JobOfMachine | None, manager: str, supplier: str) -> MachineRecord:
     """Return the record of a machine that is gone. `job` is GitHub's answer."""
-    on = [(begin, begin if end is None else end) for begin, end in history.on]
+    end, on = history.end, [(begin, begin if end is None else end) for begin, end in history.on]
     job = job or (_as_seen(history.job) if history.job else None)
     missing = {
-        "job": job is None and history.end is not None and history.end.reason == _JOB_DONE,
+        "job": job is None and end is not None and end.reason == _JOB_DONE,
         "job-times": job is not None and job.completed is None,
         "price": history.usd_per_hour is None,
         "on": history.is_estimated or not on,
@@ -175,7 +181,9 @@ def make(history: MachineHistory, job: JobOfMachine | None, manager: str, suppli
         requested=_time(min(history.requested, *(begin for begin, _ in on[:1]), history.gone)),
         on=[(_time(begin), _time(end)) for begin, end in on],
         gone=_time(max(history.gone, *(end for _, end in on[-1:]), history.requested)),
-        end=RecordedEnd(reason=history.end.reason, detail=history.end.detail) if history.end else None,
+        end=RecordedEnd(reason=end.reason, detail=end.detail) if end else None,
+        phases=dict(end.phases) if end else {},
+        gpu_use=end.gpu_use if end else None,
         job=job,
         incomplete=[name for name, is_missing in missing.items() if is_missing],
     )

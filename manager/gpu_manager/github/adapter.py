@@ -49,6 +49,7 @@ class GithubAdapter:
     ) -> None:
         self._client = RestClient(url, app, _PERMISSIONS, clocks, transport, managers)
         self._sweep = Sweep(self._client, organization, groups)
+        self._organization = organization
         self._runners = f"/orgs/{quote(organization, safe='')}/actions/runners"
 
     def close(self) -> None:
@@ -133,6 +134,9 @@ class GithubAdapter:
             raise refusal("POST", path, answer)
 
     def ran(self, run: RunKey) -> tuple[RanJob, ...]:
+        owner, _, name = run.repository.partition("/")
+        if owner.lower() != self._organization.lower() or name in (".", ".."):  # a job may have named it
+            return ()
         path = f"{run_path(run)}/jobs"
         try:
             found = self._client.elements(

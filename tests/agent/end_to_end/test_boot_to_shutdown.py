@@ -17,6 +17,7 @@ from gpu_agent.runner.archive import MARKER
 
 from tests.agent.end_to_end.random_machines import random_machine
 from tests.agent.fakes import events, machine, runner, whole_machine
+from tests.agent.fakes.boot import BASH
 from tests.agent.fakes.manager import Answer
 from tests.agent.fakes.runner import NO_LIBICU, WAITS, job
 from tests.agent.fakes.whole_machine import AT_WORK, Plan, RunningMachine
@@ -29,7 +30,7 @@ def test_a_machine_takes_one_job_that_cannot_reach_its_identity_and_switches_its
 ) -> None:
     found = run_machine(Plan())
     assert (found["reason"], found["end"]["step"]) == ("job-done", "after-job"), found["serial"]
-    assert found["end"]["job"] == {"repository": "acme/kernels", "run_id": "77", "job": "train"}
+    assert found["end"]["job"] == {"repository": "acme/kernels", "run": 77, "attempt": 1}
     assert (found["verdict"]["verdict"], found["registered"]) == ("pass", 1)
     assert steps(found["serial"]) == [
         *("config", "driver", "check", "key", "runner", "register", "waiting", "job", "after-job")
@@ -37,6 +38,37 @@ def test_a_machine_takes_one_job_that_cannot_reach_its_identity_and_switches_its
     assert "job: ConnectionRefusedError" in found["serial"]
     # GitHub's runner has the secret in two places. The scanner finds it there, so the scanner works.
     assert found["allowed"] == [["blob", "environ"], ["credential", "file"]]
+
+
+def measure_with(does: str) -> Callable[[RunningMachine], None]:
+    """Return what replaces the nvidia-smi that measures by a program in bash."""
+
+    def prepare(running: RunningMachine) -> None:
+        path = Path("/usr/local/sbin/nvidia-smi")
+        other = path.resolve()
+        path.unlink()
+        path.write_text(f'#!{BASH}\n[[ $* != *utilization* ]] || {{ {does}; }}\nexec "{other}" "$@"\n')
+        path.chmod(0o755)
+
+    return prepare
+
+
+@pytest.mark.parametrize(
+    ("does", "use"),
+    [
+        ("while true; do echo 'GPU-1a2b3c4d, 41, 9120, [N/A]'; read -rt 0.05 <> <(:); done", (0.41, 9120, None)),
+        ("trap '' TERM; kill -STOP $$", None),
+        pytest.param("while true; do echo garbage; done", None, marks=pytest.mark.slow),
+        pytest.param("exit 9", None, marks=pytest.mark.slow),
+    ],
+)
+def test_whatever_measures_the_gpu_the_job_and_the_end_are_the_same(
+    run_machine: RunMachine, does: str, use: tuple[float | None, ...] | None
+) -> None:
+    found = run_machine(Plan(answer=Answer(), prepare=measure_with(does)))
+    assert (found["reason"], found["end"]["step"]) == ("job-done", "after-job"), found["serial"]
+    assert found["end"]["gpuUse"] == (dict(zip(("utilAvg", "memMaxMib", "joules"), use, strict=True)) if use else None)
+    assert list(found["end"]["phases"]) == steps(found["serial"])
 
 
 def test_a_machine_that_the_manager_registers_takes_one_job_and_reads_no_key(run_machine: RunMachine) -> None:
@@ -142,7 +174,7 @@ def verdicts(serial: str) -> list[str]:
 def test_a_stop_of_the_machine_reaches_the_job_and_github_before_the_network_is_down(run_machine: RunMachine) -> None:
     found = run_machine(Plan(does=job(WAITS), at=[(AT_WORK, events.terminate)]))
     assert found["reason"] == "stopped", found["serial"]
-    assert (found["end"]["step"], found["end"]["job"]["run_id"]) == ("job", "77")
+    assert (found["end"]["step"], found["end"]["job"]["run"]) == ("job", 77)
     assert found["published"] == ["stopped"]
 
 

@@ -197,7 +197,8 @@ WAITS_FOR_GO = f"while not Path('{STAGE}/go').exists(): time.sleep(0.02)"
 # What a runner does around a job, and a job that tries to reach the machine's identity.
 _JOB = """
 def hook(stage):
-    known = {"GITHUB_REPOSITORY": "acme/kernels", "GITHUB_RUN_ID": "77", "GITHUB_JOB": "train"}
+    known = {"GITHUB_REPOSITORY": "acme/kernels", "GITHUB_RUN_ID": "77", "GITHUB_RUN_ATTEMPT": "1"}
+    known["GITHUB_JOB"] = "train"
     return subprocess.run([os.environ["ACTIONS_RUNNER_HOOK_JOB_" + stage]], env={**os.environ, **known}).returncode
 BEFORE
 say("Running job: train")

@@ -15,6 +15,7 @@ import time
 import zipapp
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import gpu_agent
 import pytest
@@ -50,10 +51,14 @@ def serve(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..
         monkeypatch.setenv(name, value)
 
     def serve(
-        check: Callable[[str], str] = fit, uid: int | None = None, python: str = sys.executable, agent: Path = folder
+        check: Callable[[str], str] = fit,
+        uid: int | None = None,
+        python: str = sys.executable,
+        agent: Path = folder,
+        **others: Any,
     ) -> Hooks:
         uid = os.geteuid() if uid is None else uid
-        made.append(Hooks(User("user", uid, uid, folder), System(folder, python=python), agent, check))
+        made.append(Hooks(User("user", uid, uid, folder), System(folder, python=python), agent, check, **others))
         return made[-1]
 
     yield serve
@@ -203,6 +208,16 @@ def test_a_second_job_is_refused_and_does_not_take_the_first_ones_name(
     assert capsys.readouterr().out == "::error::gpu-ci: this machine has already run its one job\n"
     assert served.job == JOB
     assert served.refused == ""
+
+
+def test_the_log_of_a_job_has_the_summary_at_its_end(
+    serve: Callable[..., Hooks], folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    serve(summary=lambda: "GPU use 41%\n::error::x")
+    assert ask(folder, "started") == 0
+    assert capsys.readouterr().out == ""
+    assert ask(folder, "completed") == 0
+    assert capsys.readouterr().out == "gpu-ci: GPU use 41% ::error::x\n"
 
 
 def pack(folder: Path) -> Path:

@@ -12,6 +12,7 @@ from typing import Any, cast
 
 import pytest
 from gpu_agent.clock import Clock
+from gpu_agent.machine.gpu_use import Sampler
 from gpu_agent.machine.system import PATH
 from gpu_agent.outcomes import OUTCOMES
 from gpu_agent.runner import session
@@ -39,7 +40,7 @@ def started(does: str, job: Job | None = None, refused: str = "") -> StartedRunn
     """Start the fake runner with this code, and hooks that know this job."""
     nothing = cast(Any, None)
     hooks = cast(Any, SimpleNamespace(job=job, refused=refused))
-    return StartedRunner(start_runner(does), hooks, nothing, nothing, nothing, Clock())
+    return StartedRunner(start_runner(does), hooks, nothing, nothing, nothing, Clock(), Sampler(nothing, (), Clock()))
 
 
 def nobody_asks(_: Mapping[str, str]) -> None:

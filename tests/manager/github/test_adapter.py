@@ -342,3 +342,8 @@ def test_the_jobs_that_a_runner_ran_have_githubs_times_of_all_attempts(
     assert (second.runner_name, second.job.attempt, second.job.completed) == ("l4-b-8", 2, None)
     github.faults["/jobs"] = lambda _: httpx2.Response(404, json={"message": "Not Found"})
     assert manager.ran(RunKey(KERNELS, 2)) == ()
+    github.faults.clear()
+    asked = len(github.asked)
+    for forged in ("other-org/kernels", "example-org/..", "../.."):
+        assert manager.ran(RunKey(forged, 1)) == ()
+    assert len(github.asked) == asked

@@ -6,6 +6,7 @@ import base64
 import json
 import platform
 import pwd
+import re
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -150,18 +151,25 @@ COMPUTER = ("/run/gpu-agent", "/var/lib/gpu-agent", "/var/lib/gpu-ci", "/etc/gpu
 def test_a_machine_runs_the_steps_of_one_job_and_leaves_the_computer_as_it_is(google: Google) -> None:
     before = [Path(path).exists() for path in COMPUTER]
     pool = Pool(google, FINE)
-    number = pool.queue("echo one > kept", "cat kept; echo $GITHUB_REPOSITORY $USER", "exit 3", "echo never")
+    number = pool.queue("echo one > kept", "cat kept; echo $GITHUB_REPOSITORY $USER; sleep 1", "exit 3", "echo never")
     pool.insert()
     end = pool.end()
     assert (end["reason"], end["step"]) == ("job-done", "after-job"), pool.api.serial("l4-1")
-    assert end["job"] == {"repository": "acme/kernels", "run_id": str(pool.job(number)["runId"]), "job": "train"}
+    assert end["job"] == {"repository": "acme/kernels", "run": pool.job(number)["runId"], "attempt": 1}
+    assert list(end["phases"]) == [
+        *("config", "driver", "check", "key", "runner", "register", "waiting", "job", "after-job")
+    ]
+    assert (end["gpuUse"]["utilAvg"], end["gpuUse"]["memMaxMib"]) == (0.41, 9120)
+    assert end["gpuUse"]["joules"] > 0
     job = pool.job(number)
     assert job["conclusion"] == "failure"
     assert [step["conclusion"] for step in job["steps"]] == ["success", "success", "failure", "skipped"]
-    assert [line for line in job["log"].splitlines() if not line.startswith("##[")][1:-1] == [
-        "one",
-        "acme/kernels gpu-runner",
-    ]
+    lines = [line for line in job["log"].splitlines() if not line.startswith("##[")]
+    assert lines[1:-2] == ["one", "acme/kernels gpu-runner"]
+    assert re.fullmatch(
+        r"gpu-ci: the job started \d+ s after power-on; GPU use 41%, most memory of one GPU 9120 MiB, energy \d+ J",
+        lines[-1],
+    )
     assert google.world.find(RUNNER) == []
     assert [Path(path).exists() for path in COMPUTER] == before
     with pytest.raises(KeyError):
@@ -217,5 +225,5 @@ def test_a_preempted_machine_tells_github_of_its_job_and_says_why_it_ended(googl
     pool.api.until(lambda: "Run sleep 300" in pool.api.serial("l4-1"), "the job's own step")
     google.world.add_fault(Fault("preempt"))
     end = pool.end()
-    assert (end["reason"], end["step"], end["job"]["job"]) == ("preempted", "job", "train"), pool.api.serial("l4-1")
+    assert (end["reason"], end["step"], end["job"]["attempt"]) == ("preempted", "job", 1), pool.api.serial("l4-1")
     assert pool.job(number)["conclusion"] == "cancelled"
