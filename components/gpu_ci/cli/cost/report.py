@@ -219,6 +219,8 @@ def _warnings(charged: Sequence[Charged], bill: Bill | None) -> Iterable[str]:
     if count := sum(bool(each.record.incomplete) for each in charged):
         listed = ", ".join(f"{reason} {number:,}" for reason, number in sorted(reasons.items()))
         yield f"{count:,} of {len(charged):,} records are incomplete: {listed}"
+    if not charged:
+        yield "no machine was deleted in these days"
     without = [each for each in charged if not (bill and each.record.key in bill.usd)]
     if unpriced := sum(each.record.usd is None for each in without):
         yield f"{unpriced:,} machines have no published price and count as 0 USD"
