@@ -62,6 +62,7 @@ def test_each_machine_has_its_own_bill_also_the_second_of_a_name(tmp_path: Path)
 
 def test_a_price_that_rose_in_one_region_is_warned_about(report: Any) -> None:
     found = report("2026-10-19")
+    assert sum(found["sharedUsd"].values()) == pytest.approx(14 * 3 + 3.5 + 0.004 - 1.25), "of these days"
     [warning] = found["warnings"]
     assert warning.startswith("spot machines in us-west1: the bill has 10.77 USD and the catalog 9.59 USD (+12.2%);")
     assert report("2026-10-19", write(machines(), dearer=1))["warnings"] == []

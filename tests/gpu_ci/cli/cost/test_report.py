@@ -13,11 +13,13 @@ from gpu_ci.cli.cost.baselines import baselines
 from gpu_ci.cli.cost.forecast import Forecast, forecast
 from gpu_ci.cli.cost.window import Window
 from gpu_ci.machine_records import MachineRecord
+from jsonschema import Draft202012Validator, FormatChecker
 
 from tests.gpu_ci.cli.conftest import TODAY, Ask
 from tests.gpu_ci.cli.cost.simulated import DAYS, machines, records
 
 Json = dict[str, Any]
+ROOT = Path(__file__).resolve().parents[4]
 
 
 def line(number: int, day: str = "2026-11-10", **changes: Any) -> Json:
@@ -48,7 +50,7 @@ def write(tmp_path: Path) -> Callable[..., str]:
 
 LINES = (
     line(1, gpuUse={"utilAvg": 0.5}),
-    line(2, job={"repository": "acme/asr", "created": "2026-11-10T10:09:00Z"}),
+    line(2, job={"repository": "acme/Asr", "created": "2026-11-10T10:09:00Z"}),
     line(3, job=None, pool="t4"),
     line(4, end={"reason": "preempted"}, job={"completed": None}),
     line(5, usdPerHour=None, incomplete=["price"]),
@@ -75,7 +77,7 @@ def test_the_last_whole_week_is_compared_with_the_week_before(ask: Ask, write: C
         "jobUsd": 0.5, "overheadUsd": pytest.approx(0.5 + 1 / 6), "lostUsd": pytest.approx(5 / 6), "idleUsd": 0,
         "usd": pytest.approx(2), "usdBefore": 1,
     }  # fmt: skip
-    assert (asr["repository"], asr["usd"], asr["gpuUse"], asr["waitSec"]["median"]) == ("acme/asr", 1, None, 60)
+    assert (asr["repository"], asr["usd"], asr["gpuUse"], asr["waitSec"]["median"]) == ("acme/Asr", 1, None, 60)
     assert (no_job["repository"], no_job["idleUsd"], no_job["usd"]) == ("(no job)", 1, 1)
     assert (found["usd"], found["total"]["jobs"], found["sharedUsd"]) == (4, 4, None)
     assert found["usdByWeek"] == {"2026-11-02": 1, "2026-11-09": 4, "2026-11-16": 1}
@@ -112,7 +114,7 @@ def test_idle_money_is_the_pools_and_jobs_are_their_teams(ask: Ask, write: Calla
         return {" ".join(row[name] for name in by or ("team", "repository")): round(row["usd"], 6) for row in rows}
 
     assert usd() == {
-        "vision acme/kernels": 2, "speech acme/asr": 1, "(no team) acme/tools": 1, "(no job) (no job)": 1.5,
+        "vision acme/kernels": 2, "speech acme/Asr": 1, "(no team) acme/tools": 1, "(no job) (no job)": 1.5,
     }  # fmt: skip
     assert usd("pool") == {"l4": 4.5, "t4": 1}
     assert usd("team", "pool") == {
@@ -184,6 +186,12 @@ def test_a_baseline_without_a_price_has_no_saving() -> None:
     assert found[0].name == "always-on standard VMs for 95% of the time (1 x x9-mega in us-central1)"
 
 
+def test_each_job_at_github_is_rounded_up_to_a_minute() -> None:
+    job = {"started": "2026-11-10T10:10:00Z", "completed": "2026-11-10T10:11:01Z"}
+    found = baselines([MachineRecord.model_validate(line(1, job=job))], Window(date(2026, 11, 9), date(2026, 11, 16)))
+    assert found[3].usd == 2 * 0.052
+
+
 def test_an_n1_machine_of_a_baseline_has_a_gpu() -> None:
     records = [MachineRecord.model_validate(line(1, machineType="n1-standard-4", gpu="nvidia-tesla-t4"))]
     found = baselines(records, Window(date(2026, 11, 9), date(2026, 11, 16)))[0]
@@ -212,6 +220,15 @@ def test_the_first_week_follows_the_weekdays_before() -> None:
     found = forecast(by_day, date(2026, 11, 1))
     assert found is not None
     assert found.usd == 7 * 21, "November has 21 days from Monday to Friday"
+
+
+def test_a_record_is_as_the_published_schema_says() -> None:
+    schema = json.loads((ROOT / "docs/machine-record.schema.json").read_text())
+    validator = Draft202012Validator(schema, format_checker=FormatChecker())
+    for each in records(machines(40)):
+        validator.validate(json.loads(each.line()))
+    errors = validator.iter_errors(line(1, usdPerHour=-1, schema=2, on=[["2026-11-10T10:00:00Z"]]))
+    assert sorted(error.json_path for error in errors) == ["$.on[0]", "$.schema", "$.usdPerHour"]
 
 
 def test_ten_thousand_records_have_the_sum_of_their_machines(ask: Ask, tmp_path: Path) -> None:
