@@ -9,6 +9,7 @@ These measurements are not part of the standard ones:
     make bench ARGS="--only boot"     a machine's boot, step by step, as root
     make bench ARGS="--only boot --device cuda"     the same with a GPU
     make bench ARGS="--only pull-request --pools 5,100"     `gpu-ci preview` compared with two plain previews
+    make bench ARGS="--only cost-report"  the report of 10,000 records of machines
     make bench ARGS="--only manager"  waits and costs of the runner manager compared with RunsOn
 
 Two equivalent programs run in turn (A B A B …), so a machine that gets slower slows both. Only numbers of one run can
@@ -217,7 +218,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="make bench", description=__doc__.split("\n")[0])
     parser.add_argument(
         "--only",
-        choices=["import", "checks", "preview", "boot", "pull-request", "manager"],
+        choices=["import", "checks", "preview", "boot", "pull-request", "manager", "cost-report"],
         help="one of the measurements",
     )
     parser.add_argument("--pools", default="1,10,100,1000", help="numbers of pools, e.g. 1,10,100")
@@ -239,6 +240,10 @@ def main() -> None:
     if args.only == "pull-request":
         for count in args.pools.split(","):
             bench_pull_request(args.rounds, int(count))
+    if args.only == "cost-report":
+        from bench.cost_report import bench_cost_report
+
+        bench_cost_report(args.rounds, console)
     if args.only == "manager":
         from bench.manager import bench_manager
 

@@ -136,6 +136,8 @@ def unknown_words(found: Any, words: list[str]) -> list[str]:
     for at, word in enumerate(words):
         if word.startswith("-") and hasattr(found, "get_command"):
             found = found.get_command(None, "list")  # `gpu-ci catalog --gpu l4` lists
+        if word.endswith(".yaml") and hasattr(found, "get_command"):
+            found = found.get_command(None, "plan")  # `gpu-ci cost Pulumi.prod.yaml` plans
         if not hasattr(found, "get_command"):
             options = {name for parameter in found.params for name in parameter.opts}
             return [word for word in words[at:] if word.startswith("-") and word not in options]

@@ -84,6 +84,7 @@ def pages() -> dict[str, str]:
         "reference/gpu-floors.md": "\n".join(tables.gpu_floors()),
         "../smoke/gpu_smoke/data/gpu_table.py": "\n".join(tables.gpu_table()),
         "preview-report.schema.json": tables.preview_report(),
+        "machine-record.schema.json": tables.machine_record(),
     }
 
 

@@ -10,6 +10,7 @@ from typing import Any
 
 from gpu_agent.outcomes import OUTCOMES
 from gpu_catalog import data_files
+from gpu_ci import machine_records
 from gpu_ci.gcp.gate.messages import NEXT_STEPS
 from gpu_ci.gcp.gpu_bridge import arguments
 from gpu_ci.gcp.gpu_bridge.failures import BY_NAME
@@ -219,6 +220,12 @@ def preview_report() -> str:
     """Return docs/preview-report.schema.json, the JSON Schema of a written report, from its models."""
     schema_of_report = _untitled(Report.model_json_schema(by_alias=True, mode="serialization"))
     return json.dumps({"$schema": "https://json-schema.org/draft/2020-12/schema", **schema_of_report}, indent=2) + "\n"
+
+
+def machine_record() -> str:
+    """Return docs/machine-record.schema.json, the JSON Schema of a record."""
+    schema = _untitled(machine_records.schema())
+    return json.dumps({"$schema": "https://json-schema.org/draft/2020-12/schema", **schema}, indent=2) + "\n"
 
 
 def _untitled(schema: Any) -> Any:

@@ -34,7 +34,7 @@ def every(group: click.Group = gpu_ci, *above: str) -> list[tuple[str, ...]]:
 
 
 EVERY = every()
-PRINTS_DATA = (("jobs", "collect"),)
+PRINTS_DATA = (("cost", "query"), ("jobs", "collect"))
 """Commands whose output is always for programs."""
 every_command = pytest.mark.parametrize("words", EVERY, ids=[" ".join(words) for words in EVERY])
 

@@ -49,4 +49,5 @@ def test_every_mistake_has_its_path_and_a_hint(given: Any, expected: list[str]) 
     teams, problems = check(given)
     assert teams == {}
     assert [f"{each.path}: {each.text}" for each in problems] == expected
+    assert problems == [each for each in Stack("x", "x", {TEAMS: given}).problems if each.path.startswith(TEAMS)]
     assert all(each.got and each.expected and each.hint for each in problems)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
-from datetime import datetime
 from itertools import pairwise
 from typing import NamedTuple
 
@@ -89,18 +88,19 @@ def _machine(machine_type: str, gpu: str) -> Machine | None:
 
 def _at_once(records: Iterable[MachineRecord], window: Window) -> tuple[int, int]:
     """Return how many jobs ran at once for 95 % of the time, and at most. Both are at least 1."""
-    begin, end = window.times
-    changes: list[tuple[datetime, int]] = [(begin, 0), (end, 0)]
+    begin, end = (each.timestamp() for each in window.times)
+    changes: list[tuple[float, int]] = [(begin, 0), (end, 0)]
     for each in records:
         if each.job:
-            started, completed = max(each.job.started, begin), min(each.job.completed or each.gone, each.gone, end)
+            started = max(each.job.started.timestamp(), begin)
+            completed = min((each.job.completed or each.gone).timestamp(), each.gone.timestamp(), end)
             if started < completed:
                 changes += [(started, 1), (completed, -1)]
     changes.sort()
     seconds, running = defaultdict[int, float](float), 0
     for (time, change), (until, _) in pairwise(changes):
         running += change
-        seconds[running] += (until - time).total_seconds()
+        seconds[running] += until - time
     total, so_far = sum(seconds.values()), 0.0
     for count in sorted(seconds):
         so_far += seconds[count]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
@@ -72,5 +73,5 @@ def _owners(rows: Iterable[BillRow], records: Iterable[MachineRecord]) -> dict[s
 
 def _hours(record: MachineRecord) -> tuple[int, int]:
     """Return the beginning of the first hour and the end of the last hour of a machine, in seconds since 1970."""
-    first, last = int(record.requested.timestamp()), int(record.gone.timestamp())
-    return first // _HOUR_SEC * _HOUR_SEC, (last // _HOUR_SEC + 1) * _HOUR_SEC
+    first, last = record.requested.timestamp(), record.gone.timestamp()
+    return math.floor(first / _HOUR_SEC) * _HOUR_SEC, math.ceil(last / _HOUR_SEC) * _HOUR_SEC

@@ -118,8 +118,9 @@ def read_teams(name: str, mistakes: Mistakes) -> Mapping[str, Team]:
         file = stack_files.read(Path(name))
     except Failure as failure:
         for each in failure.problems:
-            text, got = each["text"], each.get("got", "a file that cannot be used")
-            mistakes.add("", "", text, got, each.get("expected", _STACK), each.get("hint") or f"gpu-ci check {name}")
+            subject, _, text = each["text"].partition(": ")
+            got = each.get("got", "a file that cannot be used")
+            mistakes.add(subject, "", text, got, each.get("expected", _STACK), each.get("hint", f"gpu-ci check {name}"))
         return {}
     for problem in file.problems_of_teams:
         line = file.line_of(problem.path)

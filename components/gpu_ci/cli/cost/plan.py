@@ -22,6 +22,8 @@ _HEADINGS = ["pool", "machine", "market", "region", "max", "USD/h each", "at res
 def command(files: tuple[str, ...], as_json: bool) -> None:
     """Show the cost of each pool and market: USD per hour at rest and at maximum size, and USD for a month at maximum.
 
+    `gpu-ci cost` without the word plan does the same.
+
     Without an argument, the command reads every Pulumi.<stack>.yaml in this folder. A price that is not published is
     unknown. A total leaves out unknown prices and is then marked as a minimum (>=). Boot disks and network traffic are
     not included.

@@ -16,7 +16,7 @@ from gpu_ci.cli.cost.baselines import Baseline, baselines
 from gpu_ci.cli.cost.bill import Bill
 from gpu_ci.cli.cost.forecast import Forecast, forecast
 from gpu_ci.cli.cost.window import Period, Window, begin_of
-from gpu_ci.machine_records import MachineRecord, Parts
+from gpu_ci.machine_records import GpuUse, JobOfMachine, MachineRecord, Parts
 
 if TYPE_CHECKING:
     from gpu_ci.stack.teams import Team
@@ -69,14 +69,13 @@ class Row:
         ordered = sorted(self.waits_sec)
         return ordered[math.ceil(share * len(ordered)) - 1] if ordered else None
 
-    def add_job(self, record: MachineRecord) -> None:
-        if record.job:
-            self.jobs += 1
-            self.waits_sec.append(max((record.job.started - record.job.created).total_seconds(), 0.0))
-            self.job_sec += record.job_sec
-            if record.gpu_use and record.gpu_use.util_avg is not None:
-                self.measured_sec += record.job_sec
-                self.busy_sec += record.gpu_use.util_avg * record.job_sec
+    def add_job(self, job: JobOfMachine, gpu_use: GpuUse | None, job_sec: float) -> None:
+        self.jobs += 1
+        self.waits_sec.append(max((job.started - job.created).total_seconds(), 0.0))
+        self.job_sec += job_sec
+        if gpu_use and gpu_use.util_avg is not None:
+            self.measured_sec += job_sec
+            self.busy_sec += gpu_use.util_avg * job_sec
 
     def add_parts(self, parts: Iterable[float]) -> None:
         self.parts = [a + b for a, b in zip(self.parts, parts, strict=True)]
@@ -125,10 +124,7 @@ def compute(
     every = [_charged(record, bill) for record in records]
     inside = [each for each in every if window.has(each.day)]
     rows, rows_before = _rows(inside, by, team_of), _rows((each for each in every if before.has(each.day)), by, team_of)
-    total = Row(usd_before=sum(row.usd for row in rows_before.values()))
-    for each in inside:
-        total.add_job(each.record)
-        total.add_parts(each.parts)
+    total = _total(rows.values(), sum(row.usd for row in rows_before.values()))
     for names, row in rows_before.items():
         rows.setdefault(names, Row()).usd_before = row.usd
     budgets = _budgets(every, teams, team_of)
@@ -168,11 +164,23 @@ def _rows(charged: Iterable[Charged], by: Names, team_of: Mapping[str, str]) -> 
             team = team_of.get(job.repository.rpartition("/")[2].lower(), NO_TEAM)
             of_job = names | {"team": team, "repository": job.repository, "workflow": job.workflow or NO_NAME}
             row = rows[tuple(of_job[name] for name in by)]
-            row.add_job(record)
+            row.add_job(job, record.gpu_use, record.job_sec)
             row.add_parts(each.parts._replace(idle=0.0))
         if not job or each.parts.idle:
             rows[tuple(names[name] for name in by)].add_parts(idle)
     return dict(rows)
+
+
+def _total(rows: Iterable[Row], usd_before: float) -> Row:
+    total = Row(usd_before=usd_before)
+    for row in rows:
+        total.jobs += row.jobs
+        total.waits_sec += row.waits_sec
+        total.job_sec += row.job_sec
+        total.measured_sec += row.measured_sec
+        total.busy_sec += row.busy_sec
+        total.add_parts(row.parts)
+    return total
 
 
 def _shared(bill: Bill, window: Window) -> dict[str, float]:
@@ -219,6 +227,8 @@ def _warnings(charged: Sequence[Charged], bill: Bill | None) -> Iterable[str]:
     if count := sum(bool(each.record.incomplete) for each in charged):
         listed = ", ".join(f"{reason} {number:,}" for reason, number in sorted(reasons.items()))
         yield f"{count:,} of {len(charged):,} records are incomplete: {listed}"
+    if not charged:
+        yield "no machine was deleted in these days"
     without = [each for each in charged if not (bill and each.record.key in bill.usd)]
     if unpriced := sum(each.record.usd is None for each in without):
         yield f"{unpriced:,} machines have no published price and count as 0 USD"

@@ -120,7 +120,7 @@ def _costs(report: Report) -> Section:
 def _row(names: Sequence[str], row: Row) -> list[str]:
     known = f" ({row.measured_sec / row.job_sec:.0%} known)" if 0 < row.measured_sec < 0.995 * row.job_sec else ""
     use = "" if not row.jobs else _UNKNOWN if row.gpu_use is None else f"{row.gpu_use:.0%}{known}"
-    change = f"{row.usd / row.usd_before - 1:+.0%}" if row.usd_before else "new"
+    change = f"{row.usd / row.usd_before - 1:+.0%}" if row.usd_before else "new" if row.usd else ""
     waits = [_duration(row.wait_sec(share)) for share in (0.5, 0.95)]
     return [*names, f"{row.jobs:,}", *waits, use, *map(_usd, row.parts), _usd(row.usd), change]
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import random
+from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
@@ -30,39 +31,39 @@ class Bill:
     """The rows, and the sums that were billed, each row once."""
 
     rows: list[Json] = field(default_factory=list)
-    machines: float = 0.0
-    """With disks, after discounts."""
+    machines: dict[str, float] = field(default_factory=lambda: defaultdict(float))
+    """Each machine by its id, with its disk, after discounts."""
     shared: float = 0.0
     promotions: float = 0.0
 
     @property
     def total(self) -> float:
-        return self.machines + self.shared + self.promotions
+        return sum(self.machines.values()) + self.shared + self.promotions
 
 
-def write(world: Sequence[Machine], promotion_usd: float = 10.0) -> Bill:
+def write(world: Sequence[Machine], dearer: float = DEARER, promotion_usd: float = 10.0) -> Bill:
     """Return the bill of these machines, with rows that came late and rows that came twice."""
     bill, left = Bill(), promotion_usd
     for machine in world:
         instance = f"zones/{machine.zone}/instances/{machine.id}"
         for begin, end in machine.on:
             for hour, sec in _hours(begin, max(end, begin + 60)):
-                dearer = machine.zone == DEARER_ZONE and hour >= DEARER_FROM_SEC
+                factor = dearer if machine.zone == DEARER_ZONE and hour >= DEARER_FROM_SEC else 1
                 for sku, share in _SKUS:
-                    cost = machine.usd_per_hour * (DEARER if dearer else 1) * share * sec / HOUR
-                    credits = []
+                    cost = machine.usd_per_hour * factor * share * sec / HOUR
+                    given = []
                     if machine.market == "standard" and sku == "Core":
-                        credits.append(("COMMITTED_USAGE_DISCOUNT", -0.37 * cost))
+                        given.append(("COMMITTED_USAGE_DISCOUNT", -0.37 * cost))
                     if left > 0 and sku.startswith("Nvidia"):
-                        credits.append(("PROMOTION", -min(left, cost)))
-                        left += credits[-1][1]
-                        bill.promotions += credits[-1][1]
-                    discounts = sum(amount for kind, amount in credits if kind != "PROMOTION")
-                    bill.machines += cost + discounts
-                    bill.rows.append(_row("Compute Engine", sku, hour, cost, machine.name, instance, credits))
+                        given.append(("PROMOTION", -min(left, cost)))
+                        left += given[-1][1]
+                        bill.promotions += given[-1][1]
+                    discounts = sum(amount for kind, amount in given if kind != "PROMOTION")
+                    bill.machines[str(machine.id)] += cost + discounts
+                    bill.rows.append(_row("Compute Engine", sku, hour, cost, machine.name, instance, given))
         for hour, sec in _hours(machine.on[0][0], machine.gone):
             cost = DISK_USD_PER_HOUR * sec / HOUR
-            bill.machines += cost
+            bill.machines[str(machine.id)] += cost
             disk = f"zones/{machine.zone}/disk/{machine.id + 7}"
             bill.rows.append(_row("Compute Engine", "Balanced PD Capacity", hour, cost, machine.name, disk, []))
     for day in range(DAYS):
@@ -93,7 +94,7 @@ def _hours(begin: float, end: float) -> Iterator[tuple[int, float]]:
 
 def _row(
     service: str, sku: str, hour: int, cost: float, name: str | None, resource: str | None,
-    credits: list[tuple[str, float]], cost_type: str = "regular",
+    given: list[tuple[str, float]], cost_type: str = "regular",
 ) -> Json:  # fmt: skip
     begin = BEGIN + timedelta(seconds=hour)
     return {
@@ -111,7 +112,7 @@ def _row(
         "cost": cost,
         "currency": "USD",
         "currency_conversion_rate": 1.0,
-        "credits": [{"name": kind, "amount": amount, "type": kind} for kind, amount in credits],
+        "credits": [{"name": kind, "amount": amount, "type": kind} for kind, amount in given],
         "invoice": {"month": f"{begin:%Y%m}"},
         "cost_type": cost_type,
     }
@@ -138,7 +139,7 @@ def run(sql: str, rows: Sequence[Json], folder: Path) -> list[Json]:
         source = f"read_json('{file}', format = 'newline_delimited', columns = {{{columns}}})"
         database.execute("ATTACH ':memory:' AS \"acme-billing\"")
         database.execute('CREATE SCHEMA "acme-billing".export')
-        database.execute(f'CREATE TABLE "acme-billing".export.bill AS SELECT * FROM {source}')
+        database.execute(f'CREATE TABLE "acme-billing".export.bill AS SELECT * FROM {source}')  # noqa: S608 - a file of this test
         cursor = database.execute(translated)
         names = [each[0] for each in cursor.description or ()]
         return [

@@ -52,10 +52,10 @@ def machines(count: int = 400, seed: int = 1) -> list[Machine]:
             found.append(Machine(*identity, ((begin, end),), end + 5))
             continue
         first = ((begin, begin + boot),) if number % 5 == 0 else ()  # it was on standby before
-        start = begin + (first and noise.uniform(3600, 20000) or 0) + boot
+        start = begin + (noise.uniform(3600, 20000) if first else 0) + boot
         end = start + length + (0 if (preempted := number % 13 == 0) else 10)
         job = (start - boot - wait, start, start + length)
-        on = (*first, (start - boot + 0.0, end))
+        on = (*first, (start - boot, end))
         found.append(Machine(*identity, on, end + 5, noise.choice(REPOSITORIES), job, preempted))
     # Two machines with one name in one hour.
     day = 5 * 86400 + 10 * 3600

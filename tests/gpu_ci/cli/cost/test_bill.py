@@ -1,0 +1,109 @@
+"""The bill of four simulated weeks, with the query in DuckDB, and the records of the same machines."""
+
+from __future__ import annotations
+
+import json
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import pytest
+from gpu_ci.cli.cost.bill import divide
+from gpu_ci.cli.cost.inputs import BillRow
+from gpu_ci.cli.cost.query import sql
+from gpu_ci.machine_records import MachineRecord
+
+from tests.gpu_ci.cli.conftest import Ask
+from tests.gpu_ci.cli.cost.google_bill import Bill, run, write
+from tests.gpu_ci.cli.cost.simulated import machines, records
+
+SQL = sql("acme-billing.export.bill", "2026-10-01", "acme-ci")
+
+
+@cache
+def world() -> tuple[list[MachineRecord], Bill]:
+    made = machines()
+    return list(records(made)), write(made)
+
+
+@pytest.fixture
+def report(ask: Ask, tmp_path: Path) -> Any:
+    """Writes the records and the result of the query, and returns the report in JSON."""
+
+    def call(since: str, bill: Bill | None = None, but: int = 0) -> Any:
+        own, billed = world()
+        Path("records.jsonl").write_text("".join(f"{each.line()}\n" for each in own[but:]))
+        Path("bill.json").write_text(json.dumps(run(SQL, (bill or billed).rows, tmp_path)))
+        return ask("cost", "report", "records.jsonl", "--bill", "bill.json", "--since", since, "--json").json
+
+    return call
+
+
+def test_attributed_money_and_promotions_and_shared_money_are_the_bill(report: Any) -> None:
+    _, bill = world()
+    found = report("2026-10-05")
+    assert sum(row["usd"] for row in found["rows"]) == pytest.approx(sum(bill.machines.values()), abs=1e-9)
+    assert found["promotionsUsd"] == pytest.approx(-10, abs=1e-9)
+    assert sum(found["sharedUsd"].values()) == pytest.approx(bill.shared, abs=1e-9)
+    assert found["usd"] + found["promotionsUsd"] == pytest.approx(bill.total, abs=1e-9)
+    assert list(found["sharedUsd"]) == ["Cloud Run", "Networking", "Cloud Logging", "Invoice"]
+    parts = [row[f"{part}Usd"] for row in found["rows"] for part in ("job", "overhead", "lost", "idle")]
+    assert min(parts) >= 0
+    assert sum(parts) == pytest.approx(sum(bill.machines.values()), abs=1e-9)
+
+
+def test_each_machine_has_its_own_bill_also_the_second_of_a_name(tmp_path: Path) -> None:
+    own, bill = world()
+    found = divide([BillRow.model_validate(row) for row in run(SQL, bill.rows, tmp_path)], own)
+    of_machines = {each.key: bill.machines[each.id] for each in own}
+    assert dict(found.usd) == pytest.approx(of_machines, abs=1e-9)
+    assert len(of_machines) == 402
+
+
+def test_a_price_that_rose_in_one_region_is_warned_about(report: Any) -> None:
+    found = report("2026-10-19")
+    assert sum(found["sharedUsd"].values()) == pytest.approx(14 * 3 + 3.5 + 0.004 - 1.25), "of these days"
+    [warning] = found["warnings"]
+    assert warning.startswith("spot machines in us-west1: the bill has 10.77 USD and the catalog 9.59 USD (+12.2%);")
+    assert report("2026-10-19", write(machines(), dearer=1))["warnings"] == []
+
+
+def test_money_of_machines_without_a_record_is_shared(report: Any) -> None:
+    own, bill = world()
+    found = report("2026-10-05", but=20)
+    missing = sum(bill.machines[each.id] for each in own[:20])
+    disks = found["sharedUsd"]["Compute Engine"]
+    assert found["sharedUsd"]["machines without a record"] + disks == pytest.approx(missing, abs=1e-9)
+    assert found["usd"] + found["promotionsUsd"] == pytest.approx(bill.total, abs=1e-9)
+
+
+def test_a_machine_that_is_not_on_the_bill_yet_counts_with_the_catalogs_price(report: Any) -> None:
+    own, bill = world()
+    late = own[3]
+    rows = [row for row in bill.rows if row["resource"]["name"] != late.machine]
+    found = report("2026-10-05", Bill(rows=rows))
+    expected = sum(bill.machines.values()) - bill.machines[late.id] + (late.usd or 0)
+    assert found["total"]["usd"] == pytest.approx(expected, abs=1e-9)
+    assert f"1 machines are not on the bill, and count with the catalog's {late.usd:.2f} USD" in found["warnings"]
+
+
+def test_the_query_reads_one_project_from_a_day_on_and_converts_to_usd(tmp_path: Path) -> None:
+    [tax] = [row for row in world()[1].rows if row["cost_type"] == "tax"]
+    rows = [
+        tax,
+        tax | {"project": {"id": "other", "number": "2"}},
+        tax | {"usage_start_time": "2026-09-30 23:00:00+00:00"},
+        tax | {"currency": "EUR", "currency_conversion_rate": 0.5, "cost": 1.0},
+    ]
+    [row] = run(SQL, rows, tmp_path)
+    assert (row["service"], row["cost_type"], row["cost"]) == ("Invoice", "tax", "5.5")
+    [row] = run(sql("acme-billing.export.bill", "2026-10-01"), rows, tmp_path)
+    assert row["cost"] == "9.0", "the whole billing account"
+
+
+def test_the_query_is_printed_for_a_table_and_as_json(ask: Ask) -> None:
+    words = ("cost", "query", "google", "--table", "acme-billing.export.bill")
+    answer = ask(*words, "--project", "acme-ci", "--since", "2026-10-01")
+    assert (answer.code, answer.out, answer.err) == (0, SQL, "")
+    assert "FROM `acme-billing.export.bill` AS bill" in SQL
+    assert "TIMESTAMP('2026-09-26 00:00:00+00')\n" in ask(*words, "--json").json["sql"]

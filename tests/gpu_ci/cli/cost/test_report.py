@@ -1,0 +1,241 @@
+"""`gpu-ci cost report`: amounts worked out by hand, and every form of the report."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from datetime import date, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+from gpu_ci.cli.cost.baselines import baselines
+from gpu_ci.cli.cost.forecast import Forecast, forecast
+from gpu_ci.cli.cost.window import Window
+from gpu_ci.machine_records import MachineRecord
+from jsonschema import Draft202012Validator, FormatChecker
+
+from tests.gpu_ci.cli.conftest import TODAY, Ask
+from tests.gpu_ci.cli.cost.simulated import DAYS, machines, records
+
+Json = dict[str, Any]
+ROOT = Path(__file__).resolve().parents[4]
+
+
+def line(number: int, day: str = "2026-11-10", **changes: Any) -> Json:
+    """A machine that was on for an hour from 10:00 at 1 USD an hour, with a job from 10:10 to 10:40."""
+    at = f"{day}T10"
+    job = {
+        "repository": "acme/kernels", "run": number, "attempt": 1, "id": number, "workflow": "CI",
+        "created": f"{at}:05:00Z", "started": f"{at}:10:00Z", "completed": f"{at}:40:00Z",
+    }  # fmt: skip
+    record = {
+        "manager": "prod", "pool": "l4", "machine": f"l4-{number}", "id": str(number), "zone": "us-central1-a",
+        "machineType": "g2-standard-8", "market": "spot", "usdPerHour": 1, "requested": f"{at}:00:00Z",
+        "on": [[f"{at}:00:00Z", f"{day}T11:00:00Z"]], "gone": f"{day}T11:00:00Z", "job": job,
+    }  # fmt: skip
+    if isinstance(changes.get("job"), dict):
+        changes["job"] = job | changes["job"]
+    return record | changes
+
+
+@pytest.fixture
+def write(tmp_path: Path) -> Callable[..., str]:
+    def call(*lines: Json, name: str = "records.jsonl") -> str:
+        (tmp_path / name).write_text("".join(f"{json.dumps(each)}\n" for each in lines))
+        return name
+
+    return call
+
+
+LINES = (
+    line(1, gpuUse={"utilAvg": 0.5}),
+    line(2, job={"repository": "acme/Asr", "created": "2026-11-10T10:09:00Z"}),
+    line(3, job=None, pool="t4"),
+    line(4, end={"reason": "preempted"}, job={"completed": None}),
+    line(5, usdPerHour=None, incomplete=["price"]),
+    line(6, day="2026-11-03"),
+    line(7, day="2026-11-16"),
+)
+TEAMS = """\
+config:
+  gpu-ci:teams:
+    vision: {repositories: [Kernels], usdPerMonth: 2, onBudget: stop}
+    speech: {repositories: [asr]}
+"""
+
+
+def test_the_last_whole_week_is_compared_with_the_week_before(ask: Ask, write: Callable[..., str]) -> None:
+    found = ask("cost", "report", write(*LINES, LINES[0]), "--json").json
+    assert (found["from"], found["until"], found["before"]) == (
+        "2026-11-09", "2026-11-16", {"from": "2026-11-02", "until": "2026-11-09"},
+    )  # fmt: skip
+    kernels, asr, no_job = sorted(found["rows"], key=lambda row: -row["jobs"])
+    assert kernels == {
+        "repository": "acme/kernels", "jobs": 3, "waitSec": {"median": 300, "p95": 300},
+        "gpuUse": 0.5, "gpuUseKnown": 1800 / (1800 + 3000 + 1800),
+        "jobUsd": 0.5, "overheadUsd": pytest.approx(0.5 + 1 / 6), "lostUsd": pytest.approx(5 / 6), "idleUsd": 0,
+        "usd": pytest.approx(2), "usdBefore": 1,
+    }  # fmt: skip
+    assert (asr["repository"], asr["usd"], asr["gpuUse"], asr["waitSec"]["median"]) == ("acme/Asr", 1, None, 60)
+    assert (no_job["repository"], no_job["idleUsd"], no_job["usd"]) == ("(no job)", 1, 1)
+    assert (found["usd"], found["total"]["jobs"], found["sharedUsd"]) == (4, 4, None)
+    assert found["usdByWeek"] == {"2026-11-02": 1, "2026-11-09": 4, "2026-11-16": 1}
+    assert found["warnings"] == [
+        "1 of 5 records are incomplete: price 1",
+        "1 machines have no published price and count as 0 USD",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("options", "window", "usd", "before"),
+    [
+        (["--period", "month"], ("2026-10-01", "2026-11-01"), 0, 0),
+        (["--since", "1w"], ("2026-11-14", "2026-11-21"), 1, 4),
+        (["--since", "12d"], ("2026-11-09", "2026-11-21"), 5, 1),
+        (["--since", "2026-11-03"], ("2026-11-03", "2026-11-21"), 6, 0),
+    ],
+)
+def test_the_days_are_chosen(
+    ask: Ask, write: Callable[..., str], options: list[str], window: tuple[str, str], usd: float, before: float
+) -> None:
+    found = ask("cost", "report", write(*LINES), *options, "--json").json
+    assert (found["from"], found["until"]) == window
+    assert (found["usd"], found["total"]["usdBefore"]) == pytest.approx((usd, before))
+
+
+def test_idle_money_is_the_pools_and_jobs_are_their_teams(ask: Ask, write: Callable[..., str], stack: Any) -> None:
+    standby = [["2026-11-10T08:00:00Z", "2026-11-10T08:30:00Z"], ["2026-11-10T10:00:00Z", "2026-11-10T11:00:00Z"]]
+    waited = line(9, on=standby, requested=standby[0][0], job={"repository": "acme/tools", "workflow": ""})
+    words = ("cost", "report", write(*LINES, waited), "--stack", stack(text=TEAMS), "--json")
+
+    def usd(*by: str) -> Json:
+        rows = ask(*words, *(("--by", ",".join(by)) if by else ())).json["rows"]
+        return {" ".join(row[name] for name in by or ("team", "repository")): round(row["usd"], 6) for row in rows}
+
+    assert usd() == {
+        "vision acme/kernels": 2, "speech acme/Asr": 1, "(no team) acme/tools": 1, "(no job) (no job)": 1.5,
+    }  # fmt: skip
+    assert usd("pool") == {"l4": 4.5, "t4": 1}
+    assert usd("team", "pool") == {
+        "vision l4": 2, "speech l4": 1, "(no team) l4": 1, "(no job) l4": 0.5, "(no job) t4": 1,
+    }  # fmt: skip
+    assert usd("workflow") == {"CI": 3, "(unknown)": 1, "(no job)": 1.5}
+    found = ask(*words).json
+    assert found["budgets"] == {
+        "vision": {"spentUsd": pytest.approx(4), "usdPerMonth": 2, "onBudget": "stop"},
+        "speech": {"spentUsd": 1, "usdPerMonth": None, "onBudget": "warn"},
+    }
+    assert found["warnings"][0] == "vision has spent 4.00 USD of 2.00 USD in this month"
+
+
+def test_records_come_from_several_files_and_from_standard_input(
+    ask: Ask, write: Callable[..., str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    write(LINES[0], name="a.jsonl")
+    write(LINES[0], LINES[1], name="b.jsonl")
+    with (tmp_path / "b.jsonl").open() as stdin:
+        monkeypatch.setattr("sys.stdin", stdin)
+        assert ask("cost", "report", "a.jsonl", "-", "--json").json["total"]["jobs"] == 2
+
+
+def test_a_terminal_shows_the_table_the_baselines_and_a_chart(ask: Ask, write: Callable[..., str]) -> None:
+    answer = ask("cost", "report", write(*LINES))
+    lines = [" ".join(line.split()) for line in answer.out.splitlines()]
+    for expected in (
+        "Cost of 2026-11-09 to 2026-11-15, compared with 2026-11-02 to 2026-11-08",
+        "acme/kernels 3 300 s 300 s 50% (27% known) 0.50 0.67 0.83 0.00 2.00 +100%",
+        "(no job) 0 0.00 0.00 0.00 1.00 1.00 new",
+        "all machines 4 300 s 300 s 50% (21% known) 1.00 1.17 0.83 1.00 4.00 +300%",
+        "GitHub's runner linux_4_core_gpu (1 x T4), 0.052 USD a minute, each job rounded up 4.68 15%",
+        "2026-11: 6.00 USD until yesterday, about 9.57 USD at its end (± 9%).",
+        "2026-11-09 4.00 " + "█" * 40,
+        "2026-11-16 1.00 " + "█" * 10,
+        "warning: 1 of 5 records are incomplete: price 1",
+    ):
+        assert expected in lines
+
+
+def test_markdown_has_the_chart_and_no_markup_of_a_workflow(ask: Ask, write: Callable[..., str]) -> None:
+    evil = line(8, job={"workflow": "`| @acme/all <b>\n# x\u202e" + "y" * 100})
+    text = ask("cost", "report", write(*LINES, evil), "--by", "workflow", "--markdown").out
+    row = next(each for each in text.splitlines() if "acme/all" in each)
+    assert row.startswith("| `'/ @acme/all <b>\\n# x\\u202eyyy")
+    assert (row.count("`"), row.count("|")) == (2, 12)
+    assert "\u202e" not in text
+    assert '```mermaid\nxychart-beta\n    x-axis ["2026-11-02", "2026-11-09", "2026-11-16"]\n' in text
+    assert "    bar [1.00, 5.00, 1.00]\n```" in text
+    assert "> [!WARNING]\n> `1 of 6 records are incomplete: price 1`" in text
+
+
+def test_no_saving_is_without_the_name_of_its_baseline(ask: Ask, write: Callable[..., str]) -> None:
+    found = ask("cost", "report", write(*LINES), "--json").json["baselines"]
+    assert {each["name"].partition(" (")[0]: round(each["usd"], 2) for each in found} == {
+        "always-on standard VMs for 95% of the time": 143.4,
+        "always-on standard VMs for the most jobs at once": 573.62,
+        "always-on spot VMs for 95% of the time": 86.03,
+        "GitHub's runner linux_4_core_gpu": 4.68,
+    }
+    assert [each["saving"] for each in found] == [pytest.approx(1 - 4 / each["usd"]) for each in found]
+
+
+def test_a_baseline_without_a_price_has_no_saving() -> None:
+    records = [MachineRecord.model_validate(line(1, machineType="x9-mega"))]
+    found = baselines(records, Window(date(2026, 11, 9), date(2026, 11, 16)))
+    assert [(each.usd, each.saving(3)) for each in found[:3]] == [(None, None)] * 3
+    assert found[0].name == "always-on standard VMs for 95% of the time (1 x x9-mega in us-central1)"
+
+
+def test_each_job_at_github_is_rounded_up_to_a_minute() -> None:
+    job = {"started": "2026-11-10T10:10:00Z", "completed": "2026-11-10T10:11:01Z"}
+    found = baselines([MachineRecord.model_validate(line(1, job=job))], Window(date(2026, 11, 9), date(2026, 11, 16)))
+    assert found[3].usd == 2 * 0.052
+
+
+def test_an_n1_machine_of_a_baseline_has_a_gpu() -> None:
+    records = [MachineRecord.model_validate(line(1, machineType="n1-standard-4", gpu="nvidia-tesla-t4"))]
+    found = baselines(records, Window(date(2026, 11, 9), date(2026, 11, 16)))[0]
+    assert found.usd is not None
+    assert "t4" in found.name
+
+
+@pytest.mark.parametrize(
+    ("today", "expected"),
+    [
+        (date(2026, 11, 30), Forecast("2026-11", 290, 300, 0.04)),
+        (date(2026, 11, 16), Forecast("2026-11", 150, 300, 0.09)),
+        (date(2026, 11, 9), Forecast("2026-11", 80, 300, 0.17)),
+        (date(2026, 11, 4), Forecast("2026-11", 30, 300, None)),
+        (date(2026, 11, 1), Forecast("2026-11", 0, 300, None)),
+    ],
+)
+def test_a_steady_cost_is_forecast_exactly(today: date, expected: Forecast) -> None:
+    by_day = {today - timedelta(days=at): 10.0 for at in range(1, 60)}
+    assert forecast(by_day, today) == expected
+    assert forecast({}, today) is None
+
+
+def test_the_first_week_follows_the_weekdays_before() -> None:
+    by_day = {date(2026, 10, 1) + timedelta(days=at): 7.0 for at in range(31) if (at + 3) % 7 < 5}
+    found = forecast(by_day, date(2026, 11, 1))
+    assert found is not None
+    assert found.usd == 7 * 21, "November has 21 days from Monday to Friday"
+
+
+def test_a_record_is_as_the_published_schema_says() -> None:
+    schema = json.loads((ROOT / "docs/machine-record.schema.json").read_text())
+    validator = Draft202012Validator(schema, format_checker=FormatChecker())
+    for each in records(machines(40)):
+        validator.validate(json.loads(each.line()))
+    errors = validator.iter_errors(line(1, usdPerHour=-1, schema=2, on=[["2026-11-10T10:00:00Z"]]))
+    assert sorted(error.json_path for error in errors) == ["$.on[0]", "$.schema", "$.usdPerHour"]
+
+
+def test_ten_thousand_records_have_the_sum_of_their_machines(ask: Ask, tmp_path: Path) -> None:
+    made = machines(9998)
+    (tmp_path / "many.jsonl").write_text("".join(f"{each.line()}\n" for each in records(made)))
+    found = ask("cost", "report", "many.jsonl", "--since", "2026-10-05", "--json").json
+    expected = sum((end - begin) / 3600 * each.usd_per_hour for each in made for begin, end in each.on)
+    assert found["usd"] == pytest.approx(expected, rel=1e-9)
+    assert found["total"]["jobs"] == sum(bool(each.repository) for each in made)
+    assert (len(made), DAYS, str(TODAY)) == (10000, 28, "2026-11-21")
