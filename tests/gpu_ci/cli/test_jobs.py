@@ -23,7 +23,8 @@ config:
   gpu-ci:github: {{runnerGroup: {{repositories: [kernels, models]}}}}
   gpu-ci:clusters: {{ci: {{region: us-east-1, subnets: {{us-east-1a: subnet-0a1b2c3d4e5f60001}}}}}}
   gpu-ci:pools:
-    a10g: {{kind: eks-runners, clusterName: ci, instanceTypes: [g5.12xlarge], market: standard, max: 1, runner: {RUNNER}}}
+    a10g:
+      {{kind: eks-runners, clusterName: ci, instanceTypes: [g5.12xlarge], market: standard, max: 1, runner: {RUNNER}}}
 """
 G5 = machine("g5.12xlarge")
 
