@@ -13,6 +13,8 @@ from gpu_catalog import data_files
 from gpu_ci.gcp.gate.messages import NEXT_STEPS
 from gpu_ci.gcp.gpu_bridge import arguments
 from gpu_ci.gcp.gpu_bridge.failures import BY_NAME
+from gpu_ci.monitoring.alerts import Objectives
+from gpu_ci.monitoring.alerts import alerts as alert_rules
 from gpu_ci_policies.rule import Rule
 from gpu_ci_policies.rules import RULES
 from gpu_preview.model import Report
@@ -198,6 +200,17 @@ def policies() -> str:
     text, start, _ = (DOCS / "guides/policies.md").read_text(encoding="utf-8").partition("## Rules\n")
     rules = "\n".join(line for rule in RULES for line in _policy(rule))
     return f"{text}{start}\n{rules.rstrip()}\n"
+
+
+def alerts() -> str:
+    """Return docs/operate/get-alerts.md with the table of alerts."""
+    text, start, _ = (DOCS / "operate/get-alerts.md").read_text(encoding="utf-8").partition("## All alerts\n")
+    rows = (
+        f"| `{each.name}` | {each.severity} | {each.meaning} | [what to do]({each.page.removeprefix('operate/')}) |"
+        for each in alert_rules(Objectives())
+    )
+    table = "\n".join(["| alert | severity | fires when | |", "|---|---|---|---|", *rows])
+    return f"{text}{start}\n{table}\n"
 
 
 def _policy(rule: Rule) -> Iterator[str]:

@@ -39,6 +39,7 @@ GROUPS: Mapping[str, Mapping[str, tuple[str, str]]] = {
         "status": ("gpu_ci.cli.status", "Show the pools of a deployed stack."),
         "explain": ("gpu_manager.cli.explain_command", "Explain why a queued job has no machine."),
         "manager": ("gpu_manager.cli.command", "Start a machine for each queued job, and delete it."),
+        "monitoring": ("gpu_ci.cli.monitoring", "Print alerts for Prometheus, and dashboards."),
         "images": ("gpu_ci.cli.images.command", "Find outdated images, and promote new ones."),
     },
 }

@@ -6,7 +6,6 @@ read jobs and machines, decide, act. A whole pass could read everything that it 
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any, ClassVar
@@ -15,13 +14,10 @@ import pulumi
 import pulumi_gcp as gcp
 from pydantic import Field
 
-from .. import naming
 from ..args import Args, Input, Integer
+from ..monitoring import log_metrics
 
 Channel = Annotated[str, Field(pattern=r"^projects/[^/]+/notificationChannels/[0-9]+$")]
-_RESOURCE = "cloud_run_worker_pool"
-# Discovery document logging v2, LogMetric.name: at most 100 characters.
-_PREFIX_MOST = 60
 # The time window of a query. A log line may reach a log-based metric ten minutes late
 # (cloud.google.com/logging/docs/logs-based-metrics/troubleshooting).
 _WINDOW_SEC = 900
@@ -148,7 +144,7 @@ class ManagerMetrics:
         return gcp.logging.Metric(
             f"{self.name}-{metric.name}",
             project=self.project,
-            name=self._id(metric),
+            name=log_metrics.name_of(metric.name, self.name, pulumi.get_stack()),
             description=metric.about,
             filter=" AND ".join(self._filter(metric)),
             metric_descriptor={
@@ -162,7 +158,7 @@ class ManagerMetrics:
         )
 
     def _filter(self, metric: LogMetric) -> Iterator[str]:
-        yield f'resource.type="{_RESOURCE}"'
+        yield f'resource.type="{log_metrics.RESOURCE}"'
         yield f'resource.labels.worker_pool_name="{self.worker_pool}"'
         yield f'resource.labels.location="{self.location}"'
         yield f'jsonPayload.event="{metric.event}"'
@@ -203,13 +199,5 @@ class ManagerMetrics:
             opts=self.child(depends_on=after),
         )
 
-    def _id(self, metric: LogMetric) -> str:
-        return f"{naming.fit(f'gpu-ci-{self.name}-{pulumi.get_stack()}', _PREFIX_MOST)}/{metric.name}"
-
     def _series(self, metric: LogMetric) -> str:
-        """Return the metric's name in PromQL (cloud.google.com/monitoring/promql/promql-mapping).
-
-        A log-based metric may have several resource types, so the query names the resource type.
-        """
-        name = re.sub(r"[^A-Za-z0-9_]", "_", self._id(metric))
-        return f'logging_googleapis_com:user_{name}{{monitored_resource="{_RESOURCE}"}}'
+        return log_metrics.series(metric.name, self.name, pulumi.get_stack())
