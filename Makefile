@@ -69,7 +69,7 @@ test-kubernetes: dev control-plane ## apply the components' objects to a real Ku
 	@CHARTS=$(CHARTS) .venv/bin/python -m pytest tests/control_plane $(PYTEST_ARGS)
 
 test-monitoring: dev engine torch monitoring ## run the alerts in a real Prometheus, over the sandbox; needs Debian or Ubuntu
-	@.venv/bin/python -m pytest tests/monitoring $(PYTEST_ARGS)
+	@PICTURE=$(PICTURE) .venv/bin/python -m pytest tests/monitoring $(PYTEST_ARGS)
 
 test-live: dev ## deploy a small pool to a real account, check it and destroy it; costs money, so it asks first
 	@.venv/bin/python -m tools.live.stack

@@ -53,7 +53,7 @@ PANELS = (
     ),
     Panel("Ends of machines, an hour", "short", ((_increase("reason", "gpu_ci_machines_ended_total"), "{{reason}}"),)),
     Panel("Jobs that ended, an hour", "short", ((_increase("conclusion", "gpu_ci_jobs_total"), "{{conclusion}}"),)),
-    Panel("Price of the machines that are on", "currencyUSD", ((_by("pool", "gpu_ci_usd_per_hour"), "{{pool}}, 1 h"),)),
+    Panel("Price of an hour of the machines", "currencyUSD", ((_by("pool", "gpu_ci_usd_per_hour"), "{{pool}}"),)),
     Panel("What was paid for, a day", "currencyUSD", ((_increase("part", "gpu_ci_cost_usd_total", "1d"), "{{part}}"),)),
     Panel(
         "Budgets of teams, spent this month",
