@@ -13,7 +13,7 @@ import pytest
 import yaml
 from gpu_agent.outcomes import OUTCOMES
 from gpu_ci.gcp.manager_metrics import MEASURED, PASSES
-from gpu_ci.monitoring import alerts, log_metrics, panels
+from gpu_ci.monitoring import alerts, kubernetes, log_metrics, panels
 from gpu_ci.monitoring.alerts import Objectives
 from gpu_manager.metrics import prometheus
 from gpu_manager.metrics.prometheus import Prometheus
@@ -39,7 +39,7 @@ def expressions() -> list[str]:
 
 
 def test_every_alert_names_a_page_and_an_anchor_that_exist() -> None:
-    found = alerts.alerts(Objectives())
+    found = [*alerts.alerts(Objectives()), *kubernetes.ALERTS]
     dead = []
     for each in found:
         page, _, anchor = each.page.partition("#")
@@ -47,7 +47,7 @@ def test_every_alert_names_a_page_and_an_anchor_that_exist() -> None:
         if not file.exists() or (anchor and anchor not in anchors(file)):
             dead.append(each.page)
     assert dead == []
-    assert len({each.name for each in found}) == len(found) == 11
+    assert len({each.name for each in found}) == len(found) == 14
 
 
 def test_every_expression_reads_metrics_of_the_manager() -> None:

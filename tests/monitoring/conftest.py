@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 import yaml
 from gpu_ci.monitoring.alerts import Objectives, rule_file
+from gpu_ci.monitoring.kubernetes import rule_groups
 
 from tests.conftest import ROOT
 
@@ -23,7 +24,8 @@ def program(name: str) -> str:
 
 @pytest.fixture
 def rules(tmp_path: Path) -> Path:
-    """The rule file with the default objectives."""
+    """The rules with the default objectives, and those of clusters."""
     file = tmp_path / "gpu-ci.rules.yml"
-    file.write_text(yaml.safe_dump(rule_file(Objectives(), "docs/")))
+    groups = [*rule_file(Objectives(), "docs/")["groups"], *rule_groups("docs/")]
+    file.write_text(yaml.safe_dump({"groups": groups}))
     return file

@@ -10,12 +10,12 @@ from typing import Any
 
 import pytest
 import yaml
-from gpu_ci.monitoring import log_metrics, panels
+from gpu_ci.monitoring import kubernetes, log_metrics, panels
 from gpu_ci.monitoring.alerts import Objectives, alerts
 
 from tests.monitoring.conftest import program
 
-ALERTS = {each.name: each for each in alerts(Objectives())}
+ALERTS = {each.name: each for each in (*alerts(Objectives()), *kubernetes.ALERTS)}
 L4 = {"pool": "l4"}
 COUNT, FAST = 'gpu_ci_job_wait_seconds_count{pool="l4"}', 'gpu_ci_job_wait_seconds_bucket{pool="l4",le="480.0"}'
 AGE = 'gpu_ci_queue_age_seconds{pool="l4"}'
@@ -24,6 +24,7 @@ ENDED = 'gpu_ci_machines_ended_total{{pool="l4",reason="{}"}}'
 LATE = "Pool l4: {} of the jobs waited longer than 480 s"
 CAPACITY = "Pool l4: jobs wait, and no place has a machine for them"
 TEAM = {"team": "vision"}
+GPU, SET = 'node="a",gpu="0"', 'name="gpu-l4",namespace="ci"'
 BUDGET = 'gpu_ci_team_budget_usd{team="vision"}'
 SPENT = 'gpu_ci_team_usd{team="vision"}'
 
@@ -92,6 +93,15 @@ CASES = [
          "Team vision has spent 80% of its budget of this month"),
     Case("GpuCiTeamBudgetSpent", {SPENT: "79 99 100 120 0", BUDGET: "100x4"}, [0, 1, 4], [2, 3], TEAM,
          "Team vision has spent its budget of this month"),
+    Case("GpuCiGpuXid", {f"DCGM_EXP_XID_ERRORS_COUNT{{{GPU},xid=\"79\"}}": "_x5 1x2 _x30"}, [4, 20], [6, 12],
+         {"node": "a", "gpu": "0", "xid": "79"}, "GPU 0 of node a reported Xid 79"),
+    Case("GpuCiGpuBroken", {f"DCGM_FI_DEV_ROW_REMAP_FAILURE{{{GPU}}}": "0x5 1x5 _x10"}, [5, 20], [7],
+         {"node": "a", "gpu": "0"}, "GPU 0 of node a has memory errors: delete the node"),
+    Case("GpuCiGpuBroken", {f"DCGM_FI_DEV_ECC_DBE_VOL_TOTAL{{{GPU}}}": "0x5 1x5 _x10"}, [5, 20], [7],
+         {"node": "a", "gpu": "0"}, "GPU 0 of node a has memory errors: delete the node"),
+    Case("GpuCiScaleSetStalled",
+         {f"gha_assigned_jobs{{{SET}}}": "2x60", f"gha_running_jobs{{{SET}}}": "0x40 1x20"}, [29, 45], [31],
+         {"name": "gpu-l4", "namespace": "ci"}, "Scale set gpu-l4: jobs wait, and none runs"),
 ]  # fmt: skip
 
 
@@ -102,7 +112,7 @@ def run(*words: str | Path) -> str:
 
 
 def test_prometheus_accepts_every_rule(rules: Path) -> None:
-    assert "SUCCESS: 16 rules found" in run("check", "rules", rules)
+    assert "SUCCESS: 19 rules found" in run("check", "rules", rules)
 
 
 def test_it_accepts_every_expression_of_the_dashboards(tmp_path: Path) -> None:

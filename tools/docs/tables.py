@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +13,8 @@ from gpu_catalog import data_files
 from gpu_ci.gcp.gate.messages import NEXT_STEPS
 from gpu_ci.gcp.gpu_bridge import arguments
 from gpu_ci.gcp.gpu_bridge.failures import BY_NAME
-from gpu_ci.monitoring.alerts import Objectives
+from gpu_ci.monitoring import kubernetes
+from gpu_ci.monitoring.alerts import Alert, Objectives
 from gpu_ci.monitoring.alerts import alerts as alert_rules
 from gpu_ci_policies.rule import Rule
 from gpu_ci_policies.rules import RULES
@@ -205,12 +206,17 @@ def policies() -> str:
 def alerts() -> str:
     """Return docs/operate/get-alerts.md with the table of alerts."""
     text, start, _ = (DOCS / "operate/get-alerts.md").read_text(encoding="utf-8").partition("## All alerts\n")
-    rows = (
-        f"| `{each.name}` | {each.severity} | {each.meaning} | [what to do]({each.page.removeprefix('operate/')}) |"
-        for each in alert_rules(Objectives())
-    )
-    table = "\n".join(["| alert | severity | fires when | |", "|---|---|---|---|", *rows])
-    return f"{text}{start}\n{table}\n"
+    lines = list(_alerts(alert_rules(Objectives())))
+    lines += ["", "On Kubernetes:", "", *_alerts(kubernetes.ALERTS)]
+    return "\n".join([f"{text}{start}", *lines, ""])
+
+
+def _alerts(found: Sequence[Alert]) -> Iterator[str]:
+    yield "| alert | severity | fires when | |"
+    yield "|---|---|---|---|"
+    for each in found:
+        page = each.page.removeprefix("operate/")
+        yield f"| `{each.name}` | {each.severity} | {each.meaning} | [what to do]({page}) |"
 
 
 def _policy(rule: Rule) -> Iterator[str]:
