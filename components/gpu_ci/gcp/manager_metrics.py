@@ -15,6 +15,7 @@ import pulumi_gcp as gcp
 from pydantic import Field
 
 from ..args import Args, Input, Integer
+from ..monitoring import alerts as rules
 from ..monitoring import log_metrics
 
 Channel = Annotated[str, Field(pattern=r"^projects/[^/]+/notificationChannels/[0-9]+$")]
@@ -107,7 +108,6 @@ class ManagerMetrics:
         passes = self._series(PASSES)
         # A query without data has no result, so `absent_over_time` detects that no manager makes passes.
         stalled = f"absent_over_time({passes}[{_WINDOW_SEC}s])"
-        # The text is that of version 0.1.0, with its shares of pools, so that an upgrade changes no alert policy.
         self._policy(
             "stalled",
             f"GPU runner manager {self.name} is stalled",
@@ -118,6 +118,7 @@ class ManagerMetrics:
             alerts.stalled_sec - _WINDOW_SEC,
             alerts,
             after,
+            "GpuCiManagerStalled",
         )
         self._policy(
             "late",
@@ -128,6 +129,7 @@ class ManagerMetrics:
             0,
             alerts,
             after,
+            "GpuCiJobLate",
         )
 
     def _metric(self, metric: LogMetric) -> gcp.logging.Metric:
@@ -174,13 +176,17 @@ class ManagerMetrics:
         duration_sec: int,
         alerts: ManagerAlerts,
         after: Sequence[pulumi.Resource],
+        like: str,
     ) -> None:
+        """Create an alert policy with the severity and the page of the alert `like` for Prometheus."""
+        twin = next(each for each in rules.alerts(rules.Objectives()) if each.name == like)
         gcp.monitoring.AlertPolicy(
             f"{self.name}-{role}",
             project=self.project,
             display_name=title,
             combiner="OR",
-            documentation={"content": text, "mime_type": "text/markdown"},
+            documentation={"content": f"{text}\n\nWhat to do: docs/{twin.page}", "mime_type": "text/markdown"},
+            severity=twin.severity.upper(),
             conditions=[
                 {
                     "display_name": title,
