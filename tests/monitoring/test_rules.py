@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -13,6 +14,7 @@ import yaml
 from gpu_ci.monitoring import kubernetes, log_metrics, panels
 from gpu_ci.monitoring.alerts import Objectives, alerts
 
+from tests.conftest import ROOT
 from tests.monitoring.conftest import program
 
 ALERTS = {each.name: each for each in (*alerts(Objectives()), *kubernetes.ALERTS)}
@@ -105,8 +107,8 @@ CASES = [
 ]  # fmt: skip
 
 
-def run(*words: str | Path) -> str:
-    done = subprocess.run([program("promtool"), *words], capture_output=True, text=True)
+def run(*words: str | Path, tool: str = "promtool") -> str:
+    done = subprocess.run([program(tool), *words], capture_output=True, text=True)
     assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout
 
@@ -123,6 +125,19 @@ def test_it_accepts_every_expression_of_the_dashboards(tmp_path: Path) -> None:
     found = [{"record": f"line:{number}", "expr": text} for number, text in enumerate(texts)]
     (tmp_path / "lines.yml").write_text(json.dumps({"groups": [{"name": "lines", "rules": found}]}))
     assert f"SUCCESS: {len(texts)} rules found" in run("check", "rules", tmp_path / "lines.yml")
+
+
+@pytest.mark.parametrize(
+    ("page", "tool", "words"),
+    [("watch-with-prometheus", "promtool", ("check", "config")), ("get-alerts", "amtool", ("check-config",))],
+)
+def test_the_configuration_that_a_page_shows_is_accepted(
+    page: str, tool: str, words: tuple[str, ...], rules: Path
+) -> None:
+    [shown] = re.findall(r"```yml\n(.*?)```", (ROOT / "docs/operate" / f"{page}.md").read_text(), re.DOTALL)
+    file = rules.with_name(f"{page}.yml")
+    file.write_text(shown)
+    assert "SUCCESS" in run(*words, file, tool=tool)
 
 
 def test_each_alert_fires_does_not_fire_and_resolves(rules: Path) -> None:
