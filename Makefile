@@ -15,8 +15,8 @@ unexport PYTHONDONTWRITEBYTECODE
 # The environments are created one after the other, also with make -j.
 .NOTPARALLEL:
 .DEFAULT_GOAL := help
-.PHONY: help up bootstrap preview job build down test test-slow test-all test-kill test-boots test-histories test-kubernetes test-live test-gpu test-images check format golden docs diagrams site dist lock policy bench clean
-.PHONY: runtime dev comment torch engine languages control-plane
+.PHONY: help up bootstrap preview job build down test test-slow test-all test-kill test-boots test-histories test-kubernetes test-monitoring test-live test-gpu test-images check format golden docs diagrams site dist lock policy bench clean
+.PHONY: runtime dev comment torch engine languages control-plane monitoring
 
 help: ## this list
 	@printf 'gpu-ci: GPU runners for CI as Pulumi components. No command below needs an account, unless it says so.\n\n'
@@ -53,7 +53,7 @@ test: dev comment engine torch policy ## run the tests, some on the real engine 
 test-slow: dev comment languages torch policy ## run the tests that `make test` leaves out, most on the real engine; 20 minutes
 	@.venv/bin/python -m pytest -n 4 --dist worksteal -m slow $(PYTEST_ARGS)
 
-test-all: test test-slow test-kill test-boots test-histories test-kubernetes ## run all tests, as root; 75 minutes, needs Go
+test-all: test test-slow test-kill test-boots test-histories test-kubernetes test-monitoring ## run all tests, as root; 75 minutes, needs Go
 
 test-kill: dev engine torch ## kill -9 the provider, the CLI and the manager at 20 moments each; about twelve minutes
 	@KILL_POINTS=20 .venv/bin/python -m pytest -n 2 --dist worksteal -m '' -k kill tests/engine/test_kill.py tests/engine/test_job.py
@@ -67,6 +67,9 @@ test-histories: dev ## run 2,000 histories of the runner manager with random fau
 test-kubernetes: dev control-plane ## apply the components' objects to a real Kubernetes control plane; needs Go
 	@printf 'Starting etcd, kube-apiserver, kube-scheduler and kube-controller-manager on 127.0.0.1. They end with the tests.\n'
 	@CHARTS=$(CHARTS) .venv/bin/python -m pytest tests/control_plane $(PYTEST_ARGS)
+
+test-monitoring: dev engine torch monitoring ## run the alerts in a real Prometheus, over the sandbox; needs Debian or Ubuntu
+	@PICTURE=$(PICTURE) .venv/bin/python -m pytest tests/monitoring $(PYTEST_ARGS)
 
 test-live: dev ## deploy a small pool to a real account, check it and destroy it; costs money, so it asks first
 	@.venv/bin/python -m tools.live.stack
@@ -122,7 +125,7 @@ bench: dev engine ## run the benchmarks and print ratios; minutes, not part of t
 	@.venv/bin/python -m bench $(ARGS)
 
 clean: ## remove installed and built files and the sandbox's state
-	@rm -rf .venv .venv-comment .venv-torch .venv-policy .tools .engine .control-plane .sandbox .mypy_cache .pytest_cache .ruff_cache .hypothesis .site
+	@rm -rf .venv .venv-comment .venv-torch .venv-policy .tools .engine .control-plane .monitoring .sandbox .mypy_cache .pytest_cache .ruff_cache .hypothesis .site
 	@printf 'Removed the environments, the engine and the sandbox. The next make installs them again.\n'
 
 # The targets above depend on these. Each does nothing if its result exists.
@@ -146,3 +149,6 @@ languages: engine
 
 control-plane:
 	@$(PYTHON) tools/control_plane.py
+
+monitoring:
+	@$(PYTHON) tools/monitoring.py

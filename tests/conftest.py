@@ -66,8 +66,9 @@ def pytest_collection_finish() -> None:
         discovery.key2param = functools.cache(discovery.key2param)
 
 
-# Only `make test-kubernetes` names this folder, and whoever names it gets it: what it starts takes minutes to build.
-collect_ignore = ["control_plane"]
+# Only `make test-kubernetes` and `make test-monitoring` name these folders, and whoever names one gets it: they need
+# programs that are built or downloaded first.
+collect_ignore = ["control_plane", "monitoring"]
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:

@@ -90,6 +90,11 @@ DEVICE_PLUGIN_CHART = "0.20.0"
 (NVIDIA/k8s-device-plugin@7774fe3: deployments/helm/nvidia-device-plugin/Chart.yaml). It has no digest: its registry is
 a web page with archives, and there Helm and its Pulumi resource compare no digest."""
 
+DCGM_EXPORTER_CHART = "4.8.2"
+"""The version of the chart of NVIDIA's dcgm-exporter (NVIDIA/dcgm-exporter@d5e5f51: deployment/Chart.yaml, the same at
+its tag 4.5.3-4.8.2). Its image has the tag 4.5.3-4.8.2-distroless. The chart has no digest: its registry is a web page
+with archives, and there Helm and its Pulumi resource compare no digest."""
+
 KUEUE_CHART = "0.19.2"
 """The version of Kueue's chart (kubernetes-sigs/kueue@8eab687, tag v0.19.2: charts/kueue/Chart.yaml, as it is in the Go
 module sigs.k8s.io/kueue v0.19.2). It has no digest, because no source at hand has the one of this release."""

@@ -95,6 +95,8 @@ LABELLED: dict[str, tuple[str, ...] | None] = {
     "kubernetes:helm.sh/v3:Release": None,
     "kubernetes:kueue.x-k8s.io/v1beta2:ClusterQueue": None,
     "kubernetes:kueue.x-k8s.io/v1beta2:ResourceFlavor": None,
+    "kubernetes:monitoring.coreos.com/v1:PodMonitor": None,
+    "kubernetes:monitoring.coreos.com/v1:PrometheusRule": None,
     "kubernetes:networking.k8s.io/v1:NetworkPolicy": None,
 }
 

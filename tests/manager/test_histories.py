@@ -97,9 +97,11 @@ def records_are_true(made: History) -> None:
     least = most = total = 0.0
     for key, record in records.items():
         on = [(begin.timestamp(), end.timestamp()) for begin, end in record.on]
-        real = lives[key].on
+        begins = [begin for begin, _ in on]
+        # No pass sees a machine that is started and gone between two passes.
+        real = [each for each in lives[key].on if each[0] in begins or any(each[0] <= now < each[1] for now in seen)]
         if not world.forgotten:
-            assert [begin for begin, _ in on] == [begin for begin, _ in real]
+            assert begins == [begin for begin, _ in real]
             assert [end for _, end in on[:-1]] == [end for _, end in real[:-1]]
             assert "on" in record.incomplete or on[-1][1] == real[-1][1]
             latest = next(now for now in seen if now > real[-1][1]) if "on" in record.incomplete else real[-1][1]

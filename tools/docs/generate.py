@@ -78,6 +78,7 @@ def pages() -> dict[str, str]:
         "reference/commands.md": commands_page(),
         "reference/gpu-smoke-receipt.md": "\n".join(tables.smoke_receipt()),
         "guides/policies.md": tables.policies(),
+        "operate/get-alerts.md": tables.alerts(),
         "reference/runner-ends.md": "\n".join(tables.runner_ends()),
         "reference/gpu-build-step.md": tables.gpu_build_step(),
         "reference/preview-dangers.md": "\n".join(tables.preview_dangers()),

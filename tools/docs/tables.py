@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +14,9 @@ from gpu_ci import machine_records
 from gpu_ci.gcp.gate.messages import NEXT_STEPS
 from gpu_ci.gcp.gpu_bridge import arguments
 from gpu_ci.gcp.gpu_bridge.failures import BY_NAME
+from gpu_ci.monitoring import kubernetes
+from gpu_ci.monitoring.alerts import Alert, Objectives
+from gpu_ci.monitoring.alerts import alerts as alert_rules
 from gpu_ci_policies.rule import Rule
 from gpu_ci_policies.rules import RULES
 from gpu_preview.model import Report
@@ -199,6 +202,22 @@ def policies() -> str:
     text, start, _ = (DOCS / "guides/policies.md").read_text(encoding="utf-8").partition("## Rules\n")
     rules = "\n".join(line for rule in RULES for line in _policy(rule))
     return f"{text}{start}\n{rules.rstrip()}\n"
+
+
+def alerts() -> str:
+    """Return docs/operate/get-alerts.md with the table of alerts."""
+    text, start, _ = (DOCS / "operate/get-alerts.md").read_text(encoding="utf-8").partition("## All alerts\n")
+    lines = list(_alerts(alert_rules(Objectives())))
+    lines += ["", "On Kubernetes:", "", *_alerts(kubernetes.ALERTS)]
+    return "\n".join([f"{text}{start}", *lines, ""])
+
+
+def _alerts(found: Sequence[Alert]) -> Iterator[str]:
+    yield "| alert | severity | fires when | |"
+    yield "|---|---|---|---|"
+    for each in found:
+        page = each.page.removeprefix("operate/")
+        yield f"| `{each.name}` | {each.severity} | {each.meaning} | [what to do]({page}) |"
 
 
 def _policy(rule: Rule) -> Iterator[str]:

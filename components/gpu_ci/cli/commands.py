@@ -40,6 +40,7 @@ GROUPS: Mapping[str, Mapping[str, tuple[str, str]]] = {
         "explain": ("gpu_manager.cli.explain_command", "Explain why a queued job has no machine."),
         "manager": ("gpu_manager.cli.command", "Start a machine for each queued job, and delete it."),
         "jobs": ("gpu_ci.cli.jobs", "Collect the jobs of pools on clusters, for the cost report."),
+        "monitoring": ("gpu_ci.cli.monitoring", "Print alerts for Prometheus, and dashboards."),
         "images": ("gpu_ci.cli.images.command", "Find outdated images, and promote new ones."),
     },
 }

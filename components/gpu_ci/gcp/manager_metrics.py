@@ -6,7 +6,6 @@ read jobs and machines, decide, act. A whole pass could read everything that it 
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any, ClassVar
@@ -15,13 +14,11 @@ import pulumi
 import pulumi_gcp as gcp
 from pydantic import Field
 
-from .. import naming
 from ..args import Args, Input, Integer
+from ..monitoring import alerts as rules
+from ..monitoring import log_metrics
 
 Channel = Annotated[str, Field(pattern=r"^projects/[^/]+/notificationChannels/[0-9]+$")]
-_RESOURCE = "cloud_run_worker_pool"
-# Discovery document logging v2, LogMetric.name: at most 100 characters.
-_PREFIX_MOST = 60
 # The time window of a query. A log line may reach a log-based metric ten minutes late
 # (cloud.google.com/logging/docs/logs-based-metrics/troubleshooting).
 _WINDOW_SEC = 900
@@ -111,7 +108,6 @@ class ManagerMetrics:
         passes = self._series(PASSES)
         # A query without data has no result, so `absent_over_time` detects that no manager makes passes.
         stalled = f"absent_over_time({passes}[{_WINDOW_SEC}s])"
-        # The text is that of version 0.1.0, with its shares of pools, so that an upgrade changes no alert policy.
         self._policy(
             "stalled",
             f"GPU runner manager {self.name} is stalled",
@@ -122,6 +118,7 @@ class ManagerMetrics:
             alerts.stalled_sec - _WINDOW_SEC,
             alerts,
             after,
+            "GpuCiManagerStalled",
         )
         self._policy(
             "late",
@@ -132,6 +129,7 @@ class ManagerMetrics:
             0,
             alerts,
             after,
+            "GpuCiJobLate",
         )
 
     def _metric(self, metric: LogMetric) -> gcp.logging.Metric:
@@ -148,7 +146,7 @@ class ManagerMetrics:
         return gcp.logging.Metric(
             f"{self.name}-{metric.name}",
             project=self.project,
-            name=self._id(metric),
+            name=log_metrics.name_of(metric.name, self.name, pulumi.get_stack()),
             description=metric.about,
             filter=" AND ".join(self._filter(metric)),
             metric_descriptor={
@@ -162,7 +160,7 @@ class ManagerMetrics:
         )
 
     def _filter(self, metric: LogMetric) -> Iterator[str]:
-        yield f'resource.type="{_RESOURCE}"'
+        yield f'resource.type="{log_metrics.RESOURCE}"'
         yield f'resource.labels.worker_pool_name="{self.worker_pool}"'
         yield f'resource.labels.location="{self.location}"'
         yield f'jsonPayload.event="{metric.event}"'
@@ -178,13 +176,17 @@ class ManagerMetrics:
         duration_sec: int,
         alerts: ManagerAlerts,
         after: Sequence[pulumi.Resource],
+        like: str,
     ) -> None:
+        """Create an alert policy with the severity and the page of the alert `like` for Prometheus."""
+        twin = next(each for each in rules.alerts(rules.Objectives()) if each.name == like)
         gcp.monitoring.AlertPolicy(
             f"{self.name}-{role}",
             project=self.project,
             display_name=title,
             combiner="OR",
-            documentation={"content": text, "mime_type": "text/markdown"},
+            documentation={"content": f"{text}\n\nWhat to do: docs/{twin.page}", "mime_type": "text/markdown"},
+            severity=twin.severity.upper(),
             conditions=[
                 {
                     "display_name": title,
@@ -203,13 +205,5 @@ class ManagerMetrics:
             opts=self.child(depends_on=after),
         )
 
-    def _id(self, metric: LogMetric) -> str:
-        return f"{naming.fit(f'gpu-ci-{self.name}-{pulumi.get_stack()}', _PREFIX_MOST)}/{metric.name}"
-
     def _series(self, metric: LogMetric) -> str:
-        """Return the metric's name in PromQL (cloud.google.com/monitoring/promql/promql-mapping).
-
-        A log-based metric may have several resource types, so the query names the resource type.
-        """
-        name = re.sub(r"[^A-Za-z0-9_]", "_", self._id(metric))
-        return f'logging_googleapis_com:user_{name}{{monitored_resource="{_RESOURCE}"}}'
+        return log_metrics.series(metric.name, self.name, pulumi.get_stack())

@@ -14,6 +14,7 @@ import pulumi_kubernetes as kubernetes
 
 from .. import versions
 from ..args import Args
+from ..monitoring.kubernetes import listener_metrics
 from .arc_controller import CHARTS
 from .helm import HelmComponent
 from .scale_set import pod, rules
@@ -144,5 +145,6 @@ def _values(
         },
         **pod.container_mode(args),
         "listenerTemplate": pod.listener(),
+        "listenerMetrics": listener_metrics(),
         "template": pod.template(args, files_name),
     }

@@ -63,6 +63,13 @@ def test_alerts_are_two_policies_and_the_metrics_they_read() -> None:
         "manager-stalled": [CHANNEL],
         "manager-late": [CHANNEL],
     }
+    assert {
+        name: (each["severity"], each["documentation"]["content"].partition("\n\n")[2])
+        for name, each in policies.items()
+    } == {
+        "manager-stalled": ("CRITICAL", "What to do: docs/operate/a-job-waits.md#no-job-of-any-pool-starts"),
+        "manager-late": ("WARNING", "What to do: docs/operate/a-job-waits.md#reasons"),
+    }
     queries = {name: each["conditions"][0]["conditionPrometheusQueryLanguage"] for name, each in policies.items()}
     series = 'logging_googleapis_com:user_gpu_ci_manager_stack_{}{{monitored_resource="cloud_run_worker_pool"}}'
     assert queries["manager-stalled"]["query"] == f"absent_over_time({series.format('whole_passes')}[900s])"

@@ -12,6 +12,7 @@ import pytest
 from google.protobuf import json_format
 from gpu_ci import versions
 from gpu_ci.kubernetes.runner_scale_set import RunnerScaleSet, RunnerScaleSetArgs
+from gpu_ci.monitoring.kubernetes import listener_metrics
 from gpu_common import pulumi_wire
 
 from tests.gpu_ci.harness import deploy
@@ -62,7 +63,9 @@ def test_the_release_is_the_pinned_chart_named_as_jobs_name_the_set() -> None:
 
 
 def test_its_values_are_these_and_no_others() -> None:
-    assert values(scale_set()) == {
+    found = values(scale_set())
+    assert found.pop("listenerMetrics") == listener_metrics()
+    assert found == {
         "githubConfigUrl": "https://github.com/acme",
         "githubConfigSecret": "app-1",
         "runnerGroup": "gpu",

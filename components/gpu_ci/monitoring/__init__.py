@@ -1,0 +1,1 @@
+"""Alerts and dashboards over the measurements of gpu-ci, as data: one source for every monitoring system."""

@@ -1,0 +1,27 @@
+"""The names of the log-based metrics of a runner manager on Google Cloud, in Cloud Monitoring and in PromQL."""
+
+from __future__ import annotations
+
+import re
+
+from .. import naming
+
+RESOURCE = "cloud_run_worker_pool"
+"""The type of the monitored resource whose log the metrics read."""
+# Discovery document logging v2, LogMetric.name: at most 100 characters.
+_PREFIX_MOST = 60
+
+
+def name_of(metric: str, manager: str, stack: str) -> str:
+    """Return the name of a metric. `manager` is the name of the manager's component."""
+    return f"{naming.fit(f'gpu-ci-{manager}-{stack}', _PREFIX_MOST)}/{metric}"
+
+
+def series(metric: str, manager: str, stack: str, suffix: str = "") -> str:
+    """Return a metric in PromQL (cloud.google.com/monitoring/promql/promql-mapping).
+
+    A log-based metric may have several resource types, so the query names the resource type. The suffix of a
+    distribution is _sum, _count or _bucket.
+    """
+    name = re.sub(r"[^A-Za-z0-9_]", "_", name_of(metric, manager, stack))
+    return f'logging_googleapis_com:user_{name}{suffix}{{monitored_resource="{RESOURCE}"}}'

@@ -1,0 +1,169 @@
+"""The panels of the dashboard, and the dashboard for Grafana and for Google Cloud."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+
+@dataclass(frozen=True)
+class Panel:
+    """One chart."""
+
+    title: str
+    unit: str
+    """A unit of Grafana: short, s, percentunit, currencyUSD."""
+    lines: tuple[tuple[str, str], ...]
+    """The expression in PromQL of each group of lines, and its legend. `$pool` is the variable of the dashboard."""
+
+
+def _by(label: str, metric: str, more: str = "") -> str:
+    return f'sum by ({label}) ({metric}{{pool=~"$pool"{more}}})'
+
+
+def _increase(label: str, metric: str, window: str = "1h") -> str:
+    return f'sum by ({label}) (increase({metric}{{pool=~"$pool"}}[{window}]))'
+
+
+def _quantiles(metric: str) -> tuple[tuple[str, str], ...]:
+    buckets = f'sum by (pool, le) (rate({metric}_bucket{{pool=~"$pool"}}[1h]))'
+    return tuple((f"histogram_quantile({share}, {buckets})", f"{{{{pool}}}} {name}") for share, name in _QUANTILES)
+
+
+_QUANTILES = ((0.5, "median"), (0.95, "95 %"))
+PANELS = (
+    Panel("Jobs that wait", "short", ((_by("pool", "gpu_ci_jobs_queued"), "{{pool}}"),)),
+    Panel("Oldest waiting job", "s", (('max by (pool) (gpu_ci_queue_age_seconds{pool=~"$pool"})', "{{pool}}"),)),
+    Panel("Wait of the jobs that started within the hour", "s", _quantiles("gpu_ci_job_wait_seconds")),
+    Panel(
+        "Jobs that waited too long, within the hour",
+        "percentunit",
+        (('gpu_ci:job_wait_slow:ratio_rate1h{pool=~"$pool"}', "{{pool}}"),),
+    ),
+    Panel("Machines", "short", ((_by("state", "gpu_ci_machines"), "{{state}}"),)),
+    Panel("Boot of machines within the hour", "s", _quantiles("gpu_ci_machine_boot_seconds")),
+    Panel(
+        "Refused machines and preemptions, an hour",
+        "short",
+        (
+            (_increase("code", "gpu_ci_inserts_failed_total"), "{{code}}"),
+            (f"sum({_increase('pool', 'gpu_ci_preemptions_total')})", "preempted"),
+        ),
+    ),
+    Panel("Ends of machines, an hour", "short", ((_increase("reason", "gpu_ci_machines_ended_total"), "{{reason}}"),)),
+    Panel("Jobs that ended, an hour", "short", ((_increase("conclusion", "gpu_ci_jobs_total"), "{{conclusion}}"),)),
+    Panel("Price of an hour of the machines", "currencyUSD", ((_by("pool", "gpu_ci_usd_per_hour"), "{{pool}}"),)),
+    Panel("What was paid for, a day", "currencyUSD", ((_increase("part", "gpu_ci_cost_usd_total", "1d"), "{{part}}"),)),
+    Panel(
+        "Budgets of teams, spent this month",
+        "percentunit",
+        (("max by (team) (gpu_ci_team_usd) / max by (team) (gpu_ci_team_budget_usd)", "{{team}}"),),
+    ),
+    Panel("Time since the last whole pass", "s", (("max(gpu_ci_since_whole_pass_seconds)", "manager"),)),
+    Panel("Requests left of GitHub's limit", "short", (("min(gpu_ci_github_requests_left)", "GitHub"),)),
+)  # fmt: skip
+
+
+def grafana() -> dict[str, Any]:
+    """Return the dashboard for Grafana: a data source to choose, and pools to filter by."""
+    source = {"type": "prometheus", "uid": "${datasource}"}
+    return {
+        "uid": "gpu-ci",
+        "title": "gpu-ci",
+        "tags": ["gpu-ci"],
+        # The newest version whose form this is; later versions of Grafana migrate it.
+        "schemaVersion": 39,
+        "refresh": "1m",
+        "time": {"from": "now-24h", "to": "now"},
+        "templating": {
+            "list": [
+                {"name": "datasource", "type": "datasource", "query": "prometheus"},
+                {
+                    "name": "pool",
+                    "type": "query",
+                    "datasource": source,
+                    "query": "label_values(gpu_ci_jobs_queued, pool)",
+                    "refresh": 2,
+                    "multi": True,
+                    "includeAll": True,
+                    "allValue": ".*",
+                    "current": {"text": "All", "value": "$__all"},
+                },
+            ]
+        },
+        "panels": [
+            {
+                "id": number + 1,
+                "type": "timeseries",
+                "title": panel.title,
+                "datasource": source,
+                "gridPos": {"x": number % 2 * 12, "y": number // 2 * 8, "w": 12, "h": 8},
+                "fieldConfig": {"defaults": {"unit": panel.unit, "min": 0}, "overrides": []},
+                "targets": [
+                    {"refId": chr(ord("A") + at), "datasource": source, "expr": expression, "legendFormat": legend}
+                    for at, (expression, legend) in enumerate(panel.lines)
+                ],
+            }
+            for number, panel in enumerate(PANELS)
+        ],
+    }
+
+
+def google(series: Callable[[str, str], str], title: str) -> dict[str, Any]:
+    """Return the dashboard for Cloud Monitoring, with PromQL over the log-based metrics of one manager.
+
+    Args:
+        series: Returns a log-based metric in PromQL, by its name and a suffix such as _sum.
+        title: The title of the dashboard.
+    """
+
+    def expression(metric: str, label: str) -> str:
+        if label:
+            return f"sum by ({label}) (increase({series(metric, '')}[1h]))"
+        # The window is that long because a line of the log may reach a log-based metric ten minutes late.
+        total, count = (f"sum by (pool) (increase({series(metric, part)}[15m]))" for part in ("_sum", "_count"))
+        return f"{total} / {count}"
+
+    return {
+        "displayName": title,
+        "mosaicLayout": {
+            "columns": 48,
+            "tiles": [
+                {
+                    "xPos": number % 2 * 24,
+                    "yPos": number // 2 * 16,
+                    "width": 24,
+                    "height": 16,
+                    "widget": {
+                        "title": heading,
+                        "xyChart": {
+                            "dataSets": [
+                                {
+                                    "plotType": "LINE",
+                                    "timeSeriesQuery": {"prometheusQuery": expression(metric, label)},
+                                }
+                            ],
+                            "yAxis": {"label": unit, "scale": "LINEAR"},
+                        },
+                    },
+                }
+                for number, (heading, unit, metric, label) in enumerate(_GOOGLE)
+            ],
+        },
+    }
+
+
+_GOOGLE = (
+    ("Jobs that wait", "jobs", "queued", ""),
+    ("Oldest waiting job", "s", "queue-age", ""),
+    ("Wait of the jobs that started", "s", "wait", ""),
+    ("Boot of machines", "s", "boot", ""),
+    ("Machines that are busy", "machines", "machines-busy", ""),
+    ("Machines that are idle", "machines", "machines-idle", ""),
+    ("Price of the machines that are on, an hour", "USD", "usd-per-hour", ""),
+    ("Refused machines, an hour", "requests", "inserts-failed", "code"),
+    ("Preemptions, an hour", "machines", "preemptions", "pool"),
+    ("Minutes with a whole pass, an hour", "minutes", "whole-passes", "share"),
+)
+"""Title, unit, log-based metric, and the label by which it is counted; without a label, the mean of its values."""
