@@ -178,11 +178,13 @@ class MachineRecord(_Part):
         """Return what the parts of an amount were paid for. `usd` is the catalog price, or the bill of the machine."""
         if not self.on_sec:
             return Parts(0.0, 0.0, 0.0, usd)
-        with_job = sum(_seconds(each) for each in self.on if self._time_of_job(each))
-        of_job = usd * self.job_sec / self.on_sec
-        overhead = max(usd * with_job / self.on_sec - of_job, 0.0)
-        job, lost = (0.0, of_job) if self.is_lost else (of_job, 0.0)
-        return Parts(job, overhead, lost, usd - job - lost - overhead)
+        # Each part is a difference of sums of seconds, which rounding may make a little negative.
+        with_job_sec = sum(_seconds(each) for each in self.on if self._time_of_job(each))
+        of_job, overhead, idle = (
+            usd * max(seconds, 0.0) / self.on_sec
+            for seconds in (self.job_sec, with_job_sec - self.job_sec, self.on_sec - with_job_sec)
+        )
+        return Parts(0.0, overhead, of_job, idle) if self.is_lost else Parts(of_job, overhead, 0.0, idle)
 
     def _time_of_job(self, interval: tuple[datetime, datetime]) -> float:
         """Return the seconds of the job within an interval."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import math
 import re
@@ -155,6 +156,12 @@ class Watched:
             for each in found
         ]
         return [each for each in points if any(not math.isnan(value) for _, value in each["points"])]
+
+    def has_read(self, metric: str) -> bool:
+        """Return True if Prometheus has read a metric. It does not answer while it starts."""
+        with contextlib.suppress(OSError):
+            return bool(self.lines(metric))
+        return False
 
     def close(self) -> None:
         for process in reversed(self.running):

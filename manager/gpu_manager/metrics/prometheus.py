@@ -9,6 +9,7 @@ from typing import Any, get_args
 from wsgiref.simple_server import WSGIRequestHandler, make_server
 
 from gpu_ci.machine_records import MachineRecord, Parts
+from gpu_ci.monitoring.alerts import FAILED_REASONS
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, make_wsgi_app
 
 from ..budgets import Budgets
@@ -19,6 +20,7 @@ from .measure import CONCLUSIONS, Meter, Sample, conclusion_of
 
 _REASON = re.compile("[a-z][a-z-]{1,30}")
 _MOST_REASONS = 60
+_JOB_DONE = "job-done"
 _SECONDS = (5, 15, 30, 60, 120, 240, 480, 900, 1800, 3600, 7200)
 
 
@@ -39,7 +41,7 @@ class Prometheus:
         self._begun = uptime()
         self._complete_at: dict[int, float] = {}
         """The last pass of each loop that knew everything."""
-        self._reasons: set[str] = set()
+        self._reasons = {_JOB_DONE, *FAILED_REASONS}
 
         def gauge(name: str, about: str, *labels: str) -> Gauge:
             return Gauge(f"gpu_ci_{name}", about, labels, registry=self.registry)
@@ -104,6 +106,8 @@ class Prometheus:
                 self._spent.labels(pool.name, part)
             for conclusion in CONCLUSIONS:
                 self._jobs.labels(pool.name, conclusion)
+            for reason in (_JOB_DONE, *FAILED_REASONS):
+                self._ended.labels(pool.name, reason)
 
     def take(self, meter: Meter, result: PassResult, samples: Sequence[Sample]) -> None:
         """Add the result of a pass. Call it after Meter.take, which measures the pass."""
