@@ -192,6 +192,7 @@ class Manager:
         A record that is stored twice, because the manager was killed before it saved the memory, has the same key.
         """
         made: dict[str, NewRecord] = {}
+        impossible: list[str] = []
         questions = 0
         for key, history in memory.ended.items():
             job, is_late = None, records.is_late(history, observation.now)
@@ -205,7 +206,12 @@ class Manager:
                     events.append(Event(_error_kind(error), "GitHub", f"the job of {history.machine}: {error}"))
                     continue
             if is_late or records.is_complete(history, job):
-                record = records.make(history, job, self._name, self._pools[0].supplier)
+                try:
+                    record = records.make(history, job, self._name, self._pools[0].supplier)
+                except ValueError:  # times that contradict each other would stop every further pass
+                    events.append(Event("refused", "the records", f"{history.machine}: its times cannot be"))
+                    impossible.append(key)
+                    continue
                 made[key] = NewRecord(record, job_was_seen=history.job is not None)
         try:
             if made:
@@ -213,7 +219,7 @@ class Manager:
         except (Unavailable, Refused) as error:
             events.append(Event(_error_kind(error), "the records", str(error)))
             return []
-        for key in made:
+        for key in (*made, *impossible):
             del memory.ended[key]
         self._budgets.add(each.record for each in made.values())
         return list(made.values())

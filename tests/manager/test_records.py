@@ -256,3 +256,12 @@ def test_a_pass_asks_about_five_machines_at_most() -> None:
     assert len(world.store.records) == 5
     world.pass_(40, jobs=answers)
     assert sorted(each.job.id for each in world.store.records if each.job) == list(range(7))
+
+
+def test_a_history_whose_times_contradict_each_other_stops_no_pass() -> None:
+    world = World()
+    world.pass_(20, on())
+    [history] = world.store.memory.histories.values()
+    history.on = [(NOW + 50, NOW + 40), (NOW + 10, None)]
+    assert world.pass_(30) == ["l4-a: its times cannot be"]
+    assert (world.store.records, world.store.memory.ended) == ([], {})
