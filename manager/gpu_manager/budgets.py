@@ -46,6 +46,8 @@ class Budgets:
         self._stored = stored
         self._team_of = {name: team for team in teams for name in team.repositories}
         self._month = ""
+        self._is_read = False
+        """True if `_gone` has the stored records of the month."""
         self._gone: dict[str, tuple[str, float]] = {}
         """The repository and the price of each machine that is gone, by the key of its record."""
         self._there: dict[int, dict[str, float]] = {}
@@ -67,15 +69,17 @@ class Budgets:
         """
         problems = []
         moment = datetime.fromtimestamp(now, UTC)
-        if self.teams and f"{moment:%Y-%m}" != self._month:
+        if f"{moment:%Y-%m}" > self._month:
+            self._month, self._gone, self._is_read = f"{moment:%Y-%m}", {}, False
+        if self.teams and not self._is_read:
             begin = moment.replace(day=1, hour=0, minute=0, second=0, microsecond=0)
             try:
                 lines = [MachineRecord.model_validate_json(line) for line in self._stored(begin)]
             except (Unavailable, Refused, ValueError) as error:
                 problems.append(f"the budgets of teams count no earlier machine: {error}")
             else:
-                self._month, self._gone = f"{moment:%Y-%m}", {}
                 self.add(lines)
+                self._is_read = True
         there = self._there[loop] = {team.name: 0.0 for team in self.teams}
         for history in (*memory.histories.values(), *memory.ended.values()):
             if team := self._team_of.get(_repository(history)):

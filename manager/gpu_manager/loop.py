@@ -30,8 +30,10 @@ from .model import (
     Offer,
     OperationState,
     Pool,
+    RanJob,
     Register,
     RemoveRunner,
+    RunKey,
     Runner,
     Start,
     Stop,
@@ -192,34 +194,38 @@ class Manager:
         A record that is stored twice, because the manager was killed before it saved the memory, has the same key.
         """
         made: dict[str, NewRecord] = {}
-        impossible: list[str] = []
-        questions = 0
-        for key, history in memory.ended.items():
-            job, is_late = None, records.is_late(history, observation.now)
-            if records.may_have_run_a_job(history) and not is_late:
-                if questions == records.MOST_QUESTIONS or not records.may_ask(history, observation):
-                    continue
-                questions, history.asked = questions + 1, observation.now
-                try:
-                    job = records.job_of(history, (each for run in history.runs for each in self._github.ran(run)))
-                except (Unavailable, Refused) as error:
-                    events.append(Event(_error_kind(error), "GitHub", f"the job of {history.machine}: {error}"))
-                    continue
+        answers: dict[RunKey, tuple[RanJob, ...]] = {}
+        unanswered = False
+        for key, history in list(memory.ended.items()):
+            is_late = records.is_late(history, observation.now)
+            runs = [] if is_late else records.runs_to_read(history)
+            new = [run for run in runs if run not in answers]
+            is_too_much = len(answers) + len(new) > max(records.MOST_QUESTIONS, len(runs))
+            if runs and (unanswered or is_too_much or not records.may_ask(history, observation)):
+                continue
+            try:
+                answers |= {run: self._github.ran(run) for run in new}
+            except Unavailable as error:
+                events.append(Event("unavailable", "GitHub", f"the job of {history.machine}: {error}"))
+                unanswered = True
+                continue
+            jobs = [job for run in runs for job in answers[run]]
+            history.asked = observation.now
+            job = records.job_of(history, jobs)
             if is_late or records.is_complete(history, job):
                 try:
                     record = records.make(history, job, self._name, self._pools[0].supplier)
-                except ValueError:  # times that contradict each other would stop every further pass
+                    made[key] = NewRecord(record, job_was_seen=history.job is not None)
+                except (ValueError, OverflowError, OSError):  # such times would stop every further pass
                     events.append(Event("refused", "the records", f"{history.machine}: its times cannot be"))
-                    impossible.append(key)
-                    continue
-                made[key] = NewRecord(record, job_was_seen=history.job is not None)
+                    del memory.ended[key]
         try:
             if made:
                 self._store.add([each.record for each in made.values()])
         except (Unavailable, Refused) as error:
             events.append(Event(_error_kind(error), "the records", str(error)))
             return []
-        for key in (*made, *impossible):
+        for key in made:
             del memory.ended[key]
         self._budgets.add(each.record for each in made.values())
         return list(made.values())

@@ -139,9 +139,9 @@ class MachineHistory:
     is_estimated: bool = False
     """True if a time in `on` is that of the pass that saw the change."""
     runs: list[RunKey] = field(default_factory=list)
-    """The runs that may contain its job: of the jobs for which it was started, of its seen job, and of the job that it
-    reported, which the author of a job can forge.
-    """
+    """The runs that may contain its job: of its seen job, and of the jobs for which it was started."""
+    reported: RunKey | None = None
+    """The run that the machine named at its end. The author of a job can forge it."""
     job: Job | None = None
     """The job that a pass saw on it."""
     end: End | None = None

@@ -63,6 +63,8 @@ ANNOUNCED: tuple[str, ...] = (
     "gpu-tests-machines object condition",
     "gpu-tests-machines-role object permissions",
     "gpu-tests-reaper-trigger dependencies",
+    # The metrics of listeners have bounded labels.
+    *(f"{name}-release object values listenerMetrics" for name in ("a10g-runners", "l4-gke-runners")),
     # ARC's charts are pinned by digests.
     *(f"{name}-release object chart" for name in ("a10g-runners", "l4-gke-runners", "example-ci-arc", "gke-ci-arc")),
 )

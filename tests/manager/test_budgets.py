@@ -18,6 +18,7 @@ from gpu_manager.ports import GithubView, Unavailable
 from tests.manager.test_decide import NOW, POOL, inserts, job, machine, observe
 from tests.manager.test_loop import Kept, Scripted
 from tests.manager.test_metrics import RECORD
+from tests.manager.test_records import ran
 
 NOVEMBER = datetime(2026, 11, 29, 12, tzinfo=UTC)
 KERNELS = Team("vision", frozenset({"example-org/kernels"}), 10.0, "stop")
@@ -84,6 +85,32 @@ def test_a_new_month_begins_at_zero() -> None:
     assert (found.spent["vision"], found.stopped()) == (0.0, {})
 
 
+def test_a_new_month_stops_nobody_although_its_records_cannot_be_read() -> None:
+    def stored(since: datetime) -> Iterable[str]:
+        if since.month == 12:
+            raise Unavailable("no answer")
+        return [record(12.0).line()]
+
+    found = Budgets([KERNELS], stored)
+    assert found.update(1, Memory(), NOVEMBER.timestamp()) == []
+    december = datetime(2026, 12, 1, tzinfo=UTC)
+    assert len(found.update(1, Memory(), december.timestamp())) == 1
+    assert (found.stopped(), found.reports()) == ({}, [])
+    found.add([record(4.0, december)])
+    # Another loop whose clock is still in November does not bring the old month back.
+    found.update(2, Memory(), NOVEMBER.timestamp())
+    assert found.spent["vision"] == 4.0
+
+
+def test_a_running_machine_costs_the_team_of_its_job_and_not_of_a_run_that_it_names() -> None:
+    started = history("a", "example-org/kernels", 5.0)
+    started.reported = RunKey("example-org/models", 9)
+    seen = history("b", "example-org/kernels", 10.0)
+    seen.job = replace(job(2), key=job(2).key._replace(repository="example-org/audio"))
+    found = budgets(memory=Memory(histories={"a": started, "b": seen}))
+    assert found.spent == {"vision": pytest.approx(2.0), "speech": pytest.approx(4.0)}
+
+
 def test_a_team_that_only_warns_is_never_stopped() -> None:
     assert budgets(record(99.0, repository="example-org/models")).stopped() == {}
 
@@ -132,3 +159,11 @@ def test_the_loop_stops_a_team_says_so_and_leaves_its_running_job_alone() -> Non
     assert [each.code for each in result.decision.reasons.values()] == ["over-budget"]
     budget = [(each.subject, each.detail) for each in result.events if each.kind == "budget"]
     assert budget == [("vision", "has spent all of 10 USD in 2026-11")]
+    world.listed, world.view = (), GithubView(world.now, (), ())
+    manager.step()
+    world.now += 61
+    world.view = GithubView(world.now, (), ())
+    world.jobs_of_runs = (ran("l4-a-7"),)
+    [(gone, _)] = manager.step().records
+    assert gone.usd is not None
+    assert found.spent["vision"] == pytest.approx(12.0 + gone.usd)

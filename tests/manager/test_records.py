@@ -9,8 +9,9 @@ from typing import Any
 
 import pytest
 from gpu_ci.machine_records import GpuUse, JobOfMachine, MachineRecord, Parts
+from gpu_manager.decision import records
 from gpu_manager.loop import Manager
-from gpu_manager.memory import MachineMemory, Memory
+from gpu_manager.memory import MachineHistory, MachineMemory, Memory
 from gpu_manager.model import End, Job, Machine, RanJob, ReportedJob, RunKey, Runner
 from gpu_manager.ports import GithubView, Unavailable
 
@@ -78,7 +79,8 @@ def test_a_record_has_the_suppliers_times_githubs_job_and_the_price_of_its_parts
     world.pass_(110, on(), runner=f"l4-a-{ID}")
     world.pass_(330, off(310))
     assert world.store.records == []
-    world.pass_(340, jobs=[ran("l4-b-2"), ran()])
+    world.pass_(340)
+    world.pass_(400, jobs=[ran("l4-b-2"), ran()])
     record = world.record
     assert record.model_dump(exclude={"schema_version", "phases", "gpu_use"}) == {
         "manager": "ci", "supplier": "compute-engine", "pool": "l4", "machine": "l4-a", "id": ID,
@@ -88,7 +90,7 @@ def test_a_record_has_the_suppliers_times_githubs_job_and_the_price_of_its_parts
     }  # fmt: skip
     assert record.usd == pytest.approx(300 * 0.4 / 3600)
     assert record.parts(3.0) == Parts(job=2.0, overhead=1.0, lost=0.0, idle=0.0)
-    world.pass_(350)
+    world.pass_(410)
     assert world.store.records == [record]
 
 
@@ -101,7 +103,8 @@ def test_a_job_that_no_pass_saw_is_found_by_the_name_of_its_runner() -> None:
     [name] = world.answers.started
     there = replace(on(), name=name, id="1")
     world.pass_(200, there)
-    world.pass_(340, jobs=[ran(f"{name}-1")])
+    world.pass_(340)
+    world.pass_(400, jobs=[ran(f"{name}-1"), ran(f"{name}-1", attempt=0)])
     assert world.record.job == ran().job
     assert world.record.requested == at(0)
 
@@ -116,11 +119,16 @@ def test_the_run_that_the_machine_reports_is_a_hint_and_a_job_that_lies_charges_
     asked: list[RunKey] = []
     answer = truth.answers.ran
     truth.answers.ran = lambda run: (asked.append(run), answer(run))[1]  # type: ignore[method-assign]
-    truth.pass_(100, jobs=[ran()])
+    truth.pass_(100)
+    lie.pass_(100)
+    truth.pass_(160, jobs=[ran()])
     assert asked == [RunKey("example-org/models", 77)]
     assert truth.record.job == ran().job
     assert (truth.record.phases, truth.record.gpu_use) == ({"driver": 3.1}, use)
-    lie.pass_(100, jobs=[ran("l4-b-2"), ran("their-own-runner")])
+    lie.pass_(160, jobs=[ran("l4-b-2"), ran("their-own-runner")])
+    assert lie.store.records == []
+    lie.pass_(100 + 3599)
+    assert lie.store.records == []
     lie.pass_(100 + 3601)
     assert (lie.record.job, lie.record.incomplete) == (None, ["job"])
 
@@ -129,8 +137,9 @@ def test_a_job_of_another_machine_or_of_an_earlier_one_of_the_name_is_not_taken(
     world = World()
     world.pass_(20, on(), runner=f"l4-a-{ID}")
     world.pass_(40, off(30))
-    others = [ran("l4-a-999"), ran("l4-ab-1"), ran("other")]
-    world.pass_(50, jobs=others)
+    others = [ran("l4-a-999"), ran("l4-ab-1"), ran("other"), ran("l4-a"), ran("l4-a-1"), ran("l4-a--"), ran("l4-a-14")]
+    world.pass_(50)
+    world.pass_(110, jobs=others)
     assert world.store.records == [], "GitHub may show it later"
     world.pass_(50 + 3601, jobs=others)
     assert (world.record.job, world.record.incomplete) == (ran(completed=None, conclusion="").job, ["job-times"])
@@ -143,9 +152,9 @@ def test_a_record_waits_for_githubs_end_of_the_job_and_asks_once_a_minute() -> N
     asked: list[float] = []
     answer = world.answers.ran
     world.answers.ran = lambda run: (asked.append(world.answers.now - NOW), answer(run))[1]  # type: ignore[method-assign]
-    for sec in (330, 360, 389, 390, 450):
-        world.pass_(sec, jobs=[ran(completed=None if sec < 450 else 300)])
-    assert asked == [330, 390, 450]
+    for sec in (330, 389, 390, 449, 450, 510):
+        world.pass_(sec, jobs=[ran(completed=None if sec < 510 else 300)])
+    assert asked == [390, 450, 510]
     assert world.record.job == ran().job
 
 
@@ -153,7 +162,8 @@ def test_the_record_of_a_preempted_machine_says_that_its_job_is_lost() -> None:
     world = World()
     world.pass_(110, on(), runner=f"l4-a-{ID}")
     world.answers.taken_back = frozenset({f"l4-a-{ID}"})
-    world.pass_(210, jobs=[ran(completed=200, conclusion="failure")])
+    world.pass_(210)
+    world.pass_(270, jobs=[ran(completed=200, conclusion="failure")])
     record = world.record
     assert record.end is not None
     assert (record.end.reason, record.on, record.incomplete) == ("preempted", [(at(10), at(210))], ["on"])
@@ -235,7 +245,8 @@ def test_near_githubs_limit_and_without_its_answer_the_record_waits(monkeypatch:
 
     with monkeypatch.context() as broken:
         broken.setattr(world.answers, "ran", lost)
-        assert world.pass_(330) == ["the job of l4-a: no answer"]
+        world.pass_(330)
+        assert world.pass_(390) == ["the job of l4-a: no answer"]
     world.answers.listed, world.answers.now = (), NOW + 400
     world.answers.view = GithubView(NOW + 400, (), (), requests_left=499)
     world.answers.jobs_of_runs = (ran(),)
@@ -245,16 +256,20 @@ def test_near_githubs_limit_and_without_its_answer_the_record_waits(monkeypatch:
     assert world.record.job == ran().job
 
 
-def test_a_pass_asks_about_five_machines_at_most() -> None:
+@pytest.mark.parametrize(("runs", "first"), [(7, 5), (1, 7)])
+def test_a_pass_asks_about_five_runs_at_most_and_about_each_once(runs: int, first: int) -> None:
     world = World()
     machines = [replace(on(), name=f"l4-{number}", id=str(number)) for number in range(7)]
     names = [f"l4-{number}-{number}" for number in range(7)]
-    world.answers.listed, world.answers.view = tuple(machines), GithubView(NOW + 20, *working(names))
+    jobs, runners = working(names)
+    jobs = tuple(replace(each, key=each.key._replace(run_id=number % runs)) for number, each in enumerate(jobs))
+    world.answers.listed, world.answers.view = tuple(machines), GithubView(NOW + 20, jobs, runners)
     world.manager.step()
     answers = [ran(name, id=number) for number, name in enumerate(names)]
-    world.pass_(30, jobs=answers)
-    assert len(world.store.records) == 5
-    world.pass_(40, jobs=answers)
+    world.pass_(30)
+    world.pass_(90, jobs=answers)
+    assert len(world.store.records) == first
+    world.pass_(100, jobs=answers)
     assert sorted(each.job.id for each in world.store.records if each.job) == list(range(7))
 
 
@@ -265,3 +280,39 @@ def test_a_history_whose_times_contradict_each_other_stops_no_pass() -> None:
     history.on = [(NOW + 50, NOW + 40), (NOW + 10, None)]
     assert world.pass_(30) == ["l4-a: its times cannot be"]
     assert (world.store.records, world.store.memory.ended) == ([], {})
+
+
+def test_a_job_that_github_shows_late_is_found_although_the_machine_says_that_it_was_idle() -> None:
+    world = World()
+    world.pass_(20, on(), runner=f"l4-a-{ID}")
+    [history] = world.store.memory.histories.values()
+    history.job = None  # no pass saw it run
+    world.pass_(320, off(310, end=End("idle")))
+    world.pass_(330)
+    assert world.store.records == []
+    world.pass_(390, jobs=[ran()])
+    assert world.record.job == ran().job
+
+
+def test_what_the_machine_measured_stays_when_it_is_preempted() -> None:
+    use = GpuUse(util_avg=0.5)
+    world = World()
+    world.pass_(110, off(100, end=End("preempted", "", False, {"driver": 3.0}, use)))
+    world.answers.taken_back = frozenset({f"l4-a-{ID}"})
+    world.pass_(120, off(100, end=None))
+    world.answers.taken_back = frozenset()
+    world.pass_(130)
+    record = world.record
+    assert record.end is not None
+    assert (record.end.reason, record.phases, record.gpu_use) == ("preempted", {"driver": 3.0}, use)
+
+
+def test_a_runner_name_that_github_cut_or_that_has_a_suffix_is_the_machines() -> None:
+    name = "a-pool-with-a-long-name-of-forty-letter-0a1b2c3d"
+    history = MachineHistory(name, "l4", "a", "b", "spot", NOW, id=ID)
+    cut = f"{name}-{ID}"[:64]
+    assert len(cut) == 64
+    assert records.job_of(history, [ran(cut)]) == records.job_of(history, [ran(f"{cut[:62]}-2")]) == ran().job
+    assert records.job_of(history, [ran(f"{cut[:60]}-2"), ran(cut[:63])]) is None
+    later = JobOfMachine.model_copy(ran().job, update={"attempt": 2, "started": at(200)})
+    assert records.job_of(history, [RanJob(cut, later), ran(cut)]) == later

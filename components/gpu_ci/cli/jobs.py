@@ -131,6 +131,11 @@ def record_of(
         pool = next((each for each in pools if labels == {each.label}), None)
         if pool is None or job["runner_group_name"] != group or not job["runner_name"] or not job["completed_at"]:
             return None
+        # GitHub rounds times, and ends a job that it cancelled before its start.
+        started, completed = job["started_at"], job["completed_at"]
+        created = min(job["created_at"], started)
+        if completed <= started:
+            return None
         return MachineRecord(
             manager=stack,
             supplier="kubernetes",
@@ -142,9 +147,9 @@ def record_of(
             market=pool.market,
             gpu=pool.gpu,
             usd_per_hour=pool.usd_per_hour,
-            requested=job["created_at"],
-            on=[(job["started_at"], job["completed_at"])],
-            gone=job["completed_at"],
+            requested=created,
+            on=[(started, completed)],
+            gone=completed,
             job=JobOfMachine(
                 repository=repository,
                 run=job["run_id"],
@@ -152,9 +157,9 @@ def record_of(
                 id=job["id"],
                 workflow=job["workflow_name"] or "",
                 name=job["name"],
-                created=job["created_at"],
-                started=job["started_at"],
-                completed=job["completed_at"],
+                created=created,
+                started=started,
+                completed=completed,
                 conclusion=job["conclusion"] or "",
             ),
             incomplete=["node", *(["price"] if pool.usd_per_hour is None else [])],

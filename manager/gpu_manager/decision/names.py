@@ -15,6 +15,8 @@ from ..model import JobKey, Machine
 _NAMESPACE = uuid.UUID("5d1f6f3e-9c1b-4b52-8e9a-6f1f6e7c8a10")
 
 
+MOST_CHARACTERS = 64
+"""GitHub's limit of a runner's name."""
 STANDBY = "standby"
 """The value of the label gpu-ci-job of a machine that was created for standby. It differs from every slug."""
 
@@ -36,8 +38,8 @@ def standby_name(pool: str, number: int) -> str:
 
 
 def runner_name(machine: Machine) -> str:
-    """Return the name of the machine's runner, as the agent chooses it. GitHub's limit is 64 characters."""
-    return f"{machine.name}-{machine.id}"[:64]
+    """Return the name of the machine's runner, as the agent chooses it."""
+    return f"{machine.name}-{machine.id}"[:MOST_CHARACTERS]
 
 
 def machine_of(runner: str, machines: Mapping[str, str]) -> str:

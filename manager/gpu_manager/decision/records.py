@@ -15,7 +15,7 @@ from gpu_ci.machine_records import JobOfMachine, MachineRecord
 
 from ..memory import MachineHistory, Memory
 from ..model import End, Job, Machine, Observation, Pool, RanJob, RunKey
-from .names import machine_of
+from .names import MOST_CHARACTERS
 
 # The most machines about whose job a pass asks GitHub, and the least requests that GitHub must still allow then.
 MOST_QUESTIONS = 5
@@ -61,7 +61,7 @@ def update(pools: Mapping[str, Pool], observation: Observation, memory: Memory) 
         history.id = machine.id or history.id
         history.end = machine.end or history.end
         if machine.end and machine.end.job:
-            _add_run(history, RunKey(machine.end.job.repository, machine.end.job.run))
+            history.reported = RunKey(machine.end.job.repository, machine.end.job.run)
     for job in observation.jobs or ():
         if job.status == "in_progress" and (history := memory.histories.get(job.runner_name)):
             history.job = job
@@ -116,7 +116,8 @@ def _end(name: str, observation: Observation, memory: Memory) -> None:
     history, entry = memory.histories.pop(name), memory.machines.get(name)
     if not history.existed:
         return
-    history.gone = observation.now
+    # The first question is a minute later: GitHub may list a job after its machine is gone.
+    history.gone = history.asked = observation.now
     if history.on and history.on[-1][1] is None:
         begin = history.on[-1][0]
         history.on[-1] = (begin, max(observation.now, begin))
@@ -137,20 +138,28 @@ def is_late(history: MachineHistory, now: float) -> bool:
     return now - history.gone > ANSWER_WITHIN_SEC
 
 
-def may_have_run_a_job(history: MachineHistory) -> bool:
-    return bool(history.on and history.runs)
+def runs_to_read(history: MachineHistory) -> list[RunKey]:
+    """Return the runs that may contain the machine's job; none if it was never on."""
+    reported = [history.reported] if history.reported and history.reported not in history.runs else []
+    return [*history.runs, *reported] if history.on else []
 
 
 def job_of(history: MachineHistory, jobs: Iterable[RanJob]) -> JobOfMachine | None:
-    """Return the job whose runner had the name of the machine, which no job's author can choose."""
-    names = {history.machine: history.id}
-    own = [each.job for each in jobs if machine_of(each.runner_name, names) == history.machine]
+    """Return the job whose runner had the name and the id of the machine, which no job's author can choose."""
+    own = [each.job for each in jobs if history.id and _is_runner_of(each.runner_name, history)]
     return max(own, key=lambda job: job.started, default=None)
+
+
+def _is_runner_of(runner: str, history: MachineHistory) -> bool:
+    """Return True for the name that agent and manager choose (names.machine_of), also with a suffix."""
+    full = f"{history.machine}-{history.id}"
+    base, _, suffix = runner.rpartition("-")
+    return runner == full[:MOST_CHARACTERS] or base == full[: MOST_CHARACTERS - len(suffix) - 1]
 
 
 def is_complete(history: MachineHistory, job: JobOfMachine | None) -> bool:
     """Return True if GitHub has shown what the machine did."""
-    if not may_have_run_a_job(history):
+    if not runs_to_read(history):
         return True
     if job is None:
         return history.job is None and not (history.end and history.end.reason == _JOB_DONE)

@@ -59,6 +59,7 @@ class BucketStore:
         sleep: Callable[[float], None] = time.sleep,
     ) -> None:
         self._object = object_
+        self._records = object_.apart()  # the thread that renews the lease uses the other connection
         self._holder = holder
         self._clock = clock
         self._sleep = sleep
@@ -178,36 +179,34 @@ class BucketStore:
     def add(self, records: Iterable[MachineRecord]) -> None:
         """Store records of machines, each once, in the object of the day on which the machine was gone.
 
-        Raises Unavailable or Refused. Records of other days may be stored then.
+        Raises Unavailable or Refused after the records of all other days are stored.
         """
+        problems: list[Unavailable | Refused] = []
         for day, of_day in groupby(sorted(records, key=lambda each: each.gone), lambda each: each.gone.date()):
-            place = self._object.beside(f"records/{day}.jsonl")
+            place = self._records.beside(f"records/{day}.jsonl")
             try:
-                found = place.read()
-            except Refused:
-                found = None  # Google's answer about a missing object without storage.objects.list, as in `take`
-            try:
-                lines = found.content.decode().splitlines() if found else []
-                known = {MachineRecord.model_validate_json(line).key for line in lines}
+                lines, generation = _lines_of(place)
+                known = {key for key, _, _ in lines}
                 new = [each.line() for each in of_day if each.key not in known]
                 if new:
-                    content = "".join(f"{line}\n" for line in (*lines, *new))
-                    place.write(content.encode(), found.generation if found else 0)
+                    content = "".join(f"{line}\n" for line in (*(line for _, _, line in lines), *new))
+                    place.write(content.encode(), generation)
             except Changed:
-                raise Unavailable(f"{place}: cannot be read, or another manager has changed it") from None
-            except ValueError:
-                raise Refused(f"{place}: has other content than records; move it away") from None
+                problems.append(Unavailable(f"{place}: cannot be read, or another manager has changed it"))
+            except (Unavailable, Refused) as error:
+                problems.append(error)
+        if problems:
+            raise problems[0]
 
     def records(self, since: datetime) -> Iterator[str]:
         """Yield the records of machines that are gone since then, each as a line of JSON.
 
-        Raises Unavailable or Refused.
+        Raises Unavailable, or Refused for an object with other content.
         """
         day, last = since.date(), datetime.now(UTC).date()
         while day <= last:
-            found = self._object.beside(f"records/{day}.jsonl").read()
-            lines = found.content.decode().splitlines() if found else []
-            yield from (line for line in lines if MachineRecord.model_validate_json(line).gone >= since)
+            lines, _ = _lines_of(self._records.beside(f"records/{day}.jsonl"))
+            yield from (line for _, gone, line in lines if gone >= since)
             day += timedelta(days=1)
 
     def _write(self, values: dict[str, Any]) -> None:
@@ -262,6 +261,26 @@ def parsed(found: StoredContent) -> tuple[tuple[str, float], dict[str, Any]]:
         return ("", LEASE_SEC), {"memory": None, "view": None}
 
 
+def _lines_of(place: GoogleObject) -> tuple[list[tuple[str, datetime, str]], int]:
+    """Return the key, the end and the line of each record in an object, and the generation of the object.
+
+    Raises:
+        Unavailable: There is no answer.
+        Refused: The object has other content.
+    """
+    try:
+        found = place.read()
+    except Refused:
+        # Google's answer about a missing object without storage.objects.list, which the manager does not have.
+        found = None
+    try:
+        lines = found.content.decode().splitlines() if found else []
+        records = [(MachineRecord.model_validate_json(line), line) for line in lines]
+    except ValueError:
+        raise Refused(f"{place}: has other content than records; move it away") from None
+    return [(each.key, each.gone, line) for each, line in records], found.generation if found else 0
+
+
 class Changed(Exception):  # noqa: N818 - an answer
     """The object has another generation than expected, or is missing."""
 
@@ -289,11 +308,15 @@ class GoogleObject:
         self._objects_api: Any = None
 
     def beside(self, name: str) -> GoogleObject:
-        """Return another object in the same folder of the bucket."""
+        """Return another object in the same folder of the bucket, with the same connection. Raises Unavailable."""
         folder = self._name.rpartition("/")[0]
         other = GoogleObject(self._bucket, f"{folder}/{name}".lstrip("/"), self._http, self._retries)
-        other._objects_api = self._objects_api
+        other._objects_api = self._objects()
         return other
+
+    def apart(self) -> GoogleObject:
+        """Return the same object with a connection of its own, for another thread."""
+        return GoogleObject(self._bucket, self._name, self._http, self._retries)
 
     def read(self) -> StoredContent | None:
         """Return the object, or None if it is missing. Raises Unavailable or Refused."""

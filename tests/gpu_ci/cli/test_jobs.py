@@ -106,6 +106,7 @@ def test_a_job_has_the_part_of_a_nodes_price_for_its_gpus_and_its_own_time(
         {"runner_group_name": "Default"},
         {"runner_name": None},
         {"completed_at": None},
+        {"completed_at": "2026-11-24T10:04:59Z", "conclusion": "cancelled"},
     ],
 )
 def test_a_job_that_did_not_run_on_a_pool_or_has_not_ended_has_no_record(
@@ -114,6 +115,16 @@ def test_a_job_that_did_not_run_on_a_pool_or_has_not_ended_has_no_record(
     stack(text=STACK)
     github.jobs = {10: [job(1, **others), job(2, labels=["A10G"])]}
     assert [MachineRecord.model_validate_json(each).id for each in ask(*COLLECT).out.splitlines()] == ["2"]
+
+
+def test_a_job_that_github_says_to_start_before_its_creation_has_a_record(
+    ask: Ask, stack: Stack, github: GitHub
+) -> None:
+    stack(text=STACK)
+    github.jobs = {10: [job(started_at="2026-11-24T09:59:59Z")]}
+    record = MachineRecord.model_validate_json(ask(*COLLECT).out)
+    assert record.job
+    assert (record.requested, record.on_sec) == (record.job.started, 35 * 60 + 1)
 
 
 def test_all_pages_of_runs_are_read(ask: Ask, stack: Stack, github: GitHub) -> None:
@@ -137,7 +148,7 @@ def test_what_stops_the_collection_is_named_without_the_token(
     stack(text=STACK)
     github.status = 403
     refused = ask(*COLLECT)
-    github.status, github.jobs = 200, {10: [job(started_at="yesterday")]}
+    github.status, github.jobs = 200, {10: [job(created_at="")]}
     unusable = ask(*COLLECT)
     wrong = ask(*COLLECT[:-1], "tomorrow")
     monkeypatch.delenv("GITHUB_TOKEN")

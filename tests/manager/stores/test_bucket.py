@@ -108,7 +108,8 @@ def test_records_are_in_an_object_of_their_day_and_each_is_stored_once(
         "records/2026-11-27.jsonl": lines[:1],
         "records/2026-11-29.jsonl": lines[1:],
     }
-    cloud.storage.permissions.add("storage.objects.list")  # of the person who reads them
+    # The manager reads its records, too, without the permission to list objects.
+    assert "storage.objects.list" not in cloud.storage.permissions
     assert list(store.records(DAY - timedelta(days=9))) == lines
     assert list(store.records(RECORDS[1].gone)) == lines[1:]
 
@@ -118,9 +119,26 @@ def test_an_object_that_is_not_of_records_is_kept_and_reported(cloud: Cloud) -> 
     store.add(RECORDS[:1])
     [place] = cloud.storage.objects.values()
     place.content = b"mine\n"
-    with pytest.raises(Refused, match=r"2026-11-27\.jsonl: has other content than records"):
-        store.add(RECORDS[:1])
+    wrong = pytest.raises(Refused, match=r"2026-11-27\.jsonl: has other content than records")
+    with wrong:
+        store.add(RECORDS)
+    with wrong:
+        list(store.records(RECORDS[0].gone))
     assert place.content == b"mine\n"
+    [of_other_day] = [each.content for (_, name), each in cloud.storage.objects.items() if "11-29" in name]
+    assert of_other_day.decode().splitlines() == [each.line() for each in RECORDS[1:]]
+
+
+def test_records_use_another_connection_than_the_lease(monkeypatch: pytest.MonkeyPatch) -> None:
+    """httplib2 is not thread-safe, and a thread renews the lease."""
+    made: list[FakeStorage] = []
+    monkeypatch.setattr(GoogleObject, "_connection", lambda _: made.append(FakeStorage(lambda: 1e9)) or made[-1])
+    store = BucketStore(GoogleObject("state", "manager.json"), "a")
+    store.take()
+    store.add(RECORDS)
+    lease, records = made
+    assert [name for _, name in lease.objects] == ["manager.json"]
+    assert len(records.objects) == 2
 
 
 def test_a_lease_is_taken_over_only_after_its_time_by_googles_clock(cloud: Cloud) -> None:
