@@ -12,7 +12,7 @@ from gpu_manager.budgets import Budgets, Team
 from gpu_manager.decision.decide import decide
 from gpu_manager.loop import Manager
 from gpu_manager.memory import MachineHistory, Memory
-from gpu_manager.model import RunKey
+from gpu_manager.model import RunKey, Runner
 from gpu_manager.ports import GithubView, Unavailable
 
 from tests.manager.test_decide import NOW, POOL, inserts, job, machine, observe
@@ -153,7 +153,8 @@ def test_the_loop_stops_a_team_says_so_and_leaves_its_running_job_alone() -> Non
     manager = Manager([POOL], world, world, store, lambda: world.now, budgets=found)  # type: ignore[arg-type]
     running = machine("l4-a", id="7", on_unix=world.now - 60)
     busy = replace(job(1, status="in_progress", runner="l4-a-7"), runner_id=1)
-    world.listed, world.view = (running,), GithubView(world.now, (busy, job(2, age=NOW - world.now)), ())
+    runner = Runner(1, "l4-a-7", online=True, busy=True)
+    world.listed, world.view = (running,), GithubView(world.now, (busy, job(2, age=NOW - world.now)), (runner,))
     result = manager.step()
     assert (world.started, world.deleted) == ([], [])
     assert [each.code for each in result.decision.reasons.values()] == ["over-budget"]
