@@ -80,11 +80,15 @@ class Budgets:
             else:
                 self.add(lines)
                 self._is_read = True
+        self.count(loop, memory, now)
+        return problems
+
+    def count(self, loop: int, memory: Memory, now: float) -> None:
+        """Count the machines of a loop that are there now."""
         there = self._there[loop] = {team.name: 0.0 for team in self.teams}
         for history in (*memory.histories.values(), *memory.ended.values()):
             if team := self._team_of.get(_repository(history)):
                 there[team.name] += _usd(history, now)
-        return problems
 
     @property
     def spent(self) -> dict[str, float]:

@@ -228,6 +228,7 @@ class Manager:
         for key in made:
             del memory.ended[key]
         self._budgets.add(each.record for each in made.values())
+        self._budgets.count(id(self), memory, observation.now)
         return list(made.values())
 
     def _save(self, memory: Memory, events: list[Event]) -> bool:
