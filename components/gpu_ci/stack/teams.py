@@ -48,7 +48,8 @@ class Team(Args):
         return self
 
 
-Teams = dict[str, Team]
+TeamName = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9 ._-]{0,62}$")]
+Teams = dict[TeamName, Team]
 """The teams by name."""
 
 

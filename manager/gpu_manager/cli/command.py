@@ -86,7 +86,7 @@ def status(config_file: str, state: str | None, as_json: bool) -> None:
 @command.command("records")
 @options.config
 @options.state
-@click.option("--since", metavar="TIME", default="5w", show_default=True,
+@click.option("--since", metavar="TIME", default="10w", show_default=True,
               help="A date such as 2026-11-01, or an age such as 30d or 4w.")  # fmt: skip
 def records(config_file: str, state: str | None, since: str) -> None:
     """Print the record of each machine that is gone, as one line of JSON, for `gpu-ci cost report`.

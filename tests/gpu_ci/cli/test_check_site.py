@@ -54,3 +54,20 @@ def test_a_key_with_a_secret_in_it_is_the_one_problem(ask: Ask, tmp_path: Path, 
     [found] = ask("check", written(tmp_path, values), "--json").json
     assert [each["path"] for each in found["problems"]] == [key]
     assert "aaaa" not in json.dumps(found)
+
+
+def test_teams_whose_budget_can_count_nothing_are_noted(ask: Ask, tmp_path: Path) -> None:
+    teams = {"vision": {"repositories": ["Kernels", "kernles", "audio"], "usdPerMonth": 5, "onBudget": "stop"}}
+    values = config({}, **site(github={"owner": "acme", "plan": "team", "app": ADMIN}), **GROUP)
+    [found] = ask("check", written(tmp_path, values | {"gpu-ci:teams": teams}), "--json").json
+    notes = [each for each in found["notes"] if each.startswith("gpu-ci:teams")]
+    text = "cannot use the runners of this stack; hint:"
+    assert notes == [
+        f"gpu-ci:teams.vision.repositories: kernles {text} did you mean kernels",
+        f"gpu-ci:teams.vision.repositories: audio {text} add it to gpu-ci:github.runnerGroup.repositories",
+        "gpu-ci:teams: no pool has machines of the runner manager, which counts the budgets, so they stop nothing",
+    ]
+    values = config(**site(github={"owner": "acme", "plan": "team", "app": ADMIN}), **GROUP)
+    teams["vision"]["repositories"] = ["kernels"]
+    [found] = ask("check", written(tmp_path, values | {"gpu-ci:teams": teams}), "--json").json
+    assert [each for each in found["notes"] if each.startswith("gpu-ci:teams")] == []

@@ -30,6 +30,7 @@ def test_a_secret_names_no_teams() -> None:
     ("given", "expected"),
     [
         ([TEAM], ["gpu-ci:teams: must be a map"]),
+        ({"(no team)": TEAM}, ['gpu-ci:teams["(no team)"]: has a form that is not accepted']),
         ({"vision": None}, ["gpu-ci:teams.vision: must be a map"]),
         ({"vision": {}}, ["gpu-ci:teams.vision.repositories: is missing"]),
         ({"vision": TEAM | {"repositories": []}}, ["gpu-ci:teams.vision.repositories: needs at least one"]),

@@ -15,12 +15,13 @@ from gpu_ci import naming
 from gpu_ci.cli import clock
 from gpu_ci.cli.output import first_and_count, print_table
 from gpu_ci.cli.stack_files import StackFile, for_each_file, report_of, siblings
-from gpu_ci.errors import Problem
+from gpu_ci.errors import Problem, did_you_mean
 from gpu_ci.github import plans
 from gpu_ci.stack import quotas
 from gpu_ci.stack.clusters import CLUSTERS
 from gpu_ci.stack.pools import POOLS, images
 from gpu_ci.stack.site import SITE
+from gpu_ci.stack.teams import TEAMS
 from gpu_ci.stack.warnings import GROUP, other_projects, overlapping, stack_warnings
 
 
@@ -77,6 +78,7 @@ def warnings(file: StackFile, wrong: Collection[Problem] = ()) -> list[str]:
         *plans.notes(file.values[plans.KEY], file.at(plans.PLAN)),
         *(text for other in neighbours for text in [*_same_labels(file, other), *_same_clusters(file, other)]),
         *_unmanaged_clusters(file, neighbours),
+        *_teams_without_effect(file),
     ]
 
 
@@ -123,6 +125,21 @@ def _unmanaged_clusters(file: StackFile, others: Sequence[StackFile]) -> Iterato
         if not any(each.values[CLUSTERS][name].get("managed", True) for each in (file, *sharing)):
             text = "no stack of this folder creates the controller and the other shared resources of this cluster"
             yield f"{CLUSTERS}.{name}.managed: {text}; hint: managed: true in the stack that is deployed first"
+
+
+def _teams_without_effect(file: StackFile) -> Iterator[str]:
+    """Yield a note on each repository of a team that cannot use the runners, and on budgets that count nothing."""
+    allowed = file.at(f"{GROUP}.repositories")
+    names = {str(each).lower() for each in allowed} if isinstance(allowed, list) else None
+    for team, args in file.teams.items():
+        unknown = [each for each in args.repositories if names is not None and each.lower() not in names]
+        for each in unknown:
+            hint = did_you_mean(each, map(str, allowed)) or f"add it to {GROUP}.repositories"
+            yield f"{TEAMS}.{team}.repositories: {each} cannot use the runners of this stack; hint: {hint}"
+    if any(args.usd_per_month for args in file.teams.values()) and not any(
+        args.REGISTERED_BY == "machines" for _, args in file.pools
+    ):
+        yield f"{TEAMS}: no pool has machines of the runner manager, which counts the budgets, so they stop nothing"
 
 
 def _repositories(file: StackFile) -> set[str]:

@@ -30,7 +30,7 @@ def command() -> None:
 @click.command("google")
 @click.option("--table", required=True, metavar="PROJECT.DATASET.TABLE", help="The table of the detailed export.")
 @click.option("--project", metavar="ID", help="Read the cost of this project only, not of the whole billing account.")
-@click.option("--since", "begin", default="8w", show_default=True, help="Read usage from then on: 8w, 60d or a date.")
+@click.option("--since", "begin", default="10w", show_default=True, help="Read usage from then on: 10w, 60d or a date.")
 @options.as_json
 def google(table: str, project: str | None, begin: str, as_json: bool) -> None:
     """Print the SQL for the detailed export of Google's bill to BigQuery.

@@ -127,7 +127,7 @@ def compute(
     total = _total(rows.values(), sum(row.usd for row in rows_before.values()))
     for names, row in rows_before.items():
         rows.setdefault(names, Row()).usd_before = row.usd
-    budgets = _budgets(every, teams, team_of)
+    budgets = _budgets(records, teams, team_of)
     return Report(
         window=window,
         before=before,
@@ -138,11 +138,28 @@ def compute(
         promotions=sum(usd for day, usd in bill.promotions.items() if window.has(day)) if bill else 0.0,
         period=period,
         by_period=_by_period(every, period),
-        baselines=baselines([each.record for each in inside], window),
+        # The cost of jobs on clusters has no other time of their nodes, so it compares with nothing.
+        baselines=() if any(_is_part_of_node(each.record) for each in inside) else _baselines(inside, window),
         forecast=forecast(_by_day(every, bill), clock.today()),
         budgets=budgets,
-        warnings=[*_budget_warnings(budgets), *_warnings(inside, bill)],
+        warnings=[*_budget_warnings(budgets), *_warnings(inside, bill), *_late_begin(every, before)],
     )
+
+
+def _baselines(charged: Sequence[Charged], window: Window) -> Sequence[Baseline]:
+    return baselines([each.record for each in charged], window)
+
+
+def _is_part_of_node(record: MachineRecord) -> bool:
+    """Return True for a job on a cluster, whose record has no boot and idle time of the node."""
+    return "node" in record.incomplete
+
+
+def _late_begin(charged: Sequence[Charged], before: Window) -> Iterable[str]:
+    """Yield a warning if the records begin after the time with which the report is compared."""
+    first = min((each.day for each in charged), default=before.first)
+    if first >= before.end:
+        yield f"the first record is of {first}: nothing is compared, and earlier machines may be missing"
 
 
 def _charged(record: MachineRecord, bill: Bill | None) -> Charged:
@@ -208,10 +225,12 @@ def _by_day(charged: Iterable[Charged], bill: Bill | None) -> dict[date, float]:
 
 
 def _budgets(
-    charged: Iterable[Charged], teams: Mapping[str, Team], team_of: Mapping[str, str]
+    records: Iterable[MachineRecord], teams: Mapping[str, Team], team_of: Mapping[str, str]
 ) -> dict[str, tuple[float, float | None, str]]:
+    """Return what the teams have spent as the runner manager counts it: its machines, at the prices of the catalog."""
     first = clock.today().replace(day=1)
-    month = (each for each in charged if first <= each.day <= clock.today())
+    every = (_charged(record, None) for record in records if not _is_part_of_node(record))
+    month = (each for each in every if first <= each.day <= clock.today())
     spent = {names[0]: row.usd for names, row in _rows(month, ("team",), team_of).items()}
     return {name: (spent.get(name, 0.0), team.usd_per_month, team.on_budget) for name, team in teams.items()}
 
@@ -229,13 +248,15 @@ def _warnings(charged: Sequence[Charged], bill: Bill | None) -> Iterable[str]:
         yield f"{count:,} of {len(charged):,} records are incomplete: {listed}"
     if not charged:
         yield "no machine was deleted in these days"
+    if nodes := sum(_is_part_of_node(each.record) for each in charged):
+        yield f"{nodes:,} jobs ran on clusters: without boot and idle time of nodes, so no baseline is compared"
     without = [each for each in charged if not (bill and each.record.key in bill.usd)]
     if unpriced := sum(each.record.usd is None for each in without):
         yield f"{unpriced:,} machines have no published price and count as 0 USD"
     if bill:
-        if without:
-            usd = sum(each.usd for each in without)
-            yield f"{len(without):,} machines are not on the bill, and count with the catalog's {usd:,.2f} USD"
+        if of_google := [each for each in without if not _is_part_of_node(each.record)]:
+            usd = sum(each.usd for each in of_google)
+            yield f"{len(of_google):,} machines are not on the bill, and count with the catalog's {usd:,.2f} USD"
         yield from _differences(charged, bill)
 
 

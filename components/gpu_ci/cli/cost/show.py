@@ -88,15 +88,24 @@ def _sections(report: Report) -> Iterator[Section]:
     yield _costs(report)
     if report.baselines:
         rows = [(each.name, _usd(each.usd), _saving(each.saving(report.usd))) for each in report.baselines]
-        note = f"Each line compares with {_usd(report.usd)} USD. Baselines have no disks, network or manager."
+        cost = (
+            "the cost of all machines" if report.shared is None else "the bill before promotions, with what is shared"
+        )
+        note = f"Each line compares with {_usd(report.usd)} USD, {cost}. Baselines have no disks, network or manager."
         yield Section("The same jobs otherwise", ["baseline", "USD", "paid less"], rows, [note])
     if found := report.forecast:
-        error = f"± {found.error:.0%}" if found.error else "uncertain before day 7"
+        error = f"at most {found.error:.0%} off in simulated months" if found.error else "uncertain before day 7"
         spent = f"{found.month}: {_usd(found.spent_usd)} USD until yesterday"
         yield Section("Forecast", [], [], [f"{spent}, about {_usd(found.usd)} USD at its end ({error})."])
     if report.budgets:
         of_teams = [
-            (name, on_budget, _usd(spent), _usd(budget) if budget else "-", f"{spent / budget:.0%}" if budget else "-")
+            (
+                name,
+                on_budget if budget else "-",
+                _usd(spent),
+                _usd(budget) if budget else "-",
+                f"{spent / budget:.0%}" if budget else "-",
+            )
             for name, (spent, budget, on_budget) in report.budgets.items()
         ]
         yield Section("Budgets of this month", ["team", "on budget", "USD", "budget", "spent"], of_teams, names=2)

@@ -106,4 +106,4 @@ def test_the_query_is_printed_for_a_table_and_as_json(ask: Ask) -> None:
     answer = ask(*words, "--project", "acme-ci", "--since", "2026-10-01")
     assert (answer.code, answer.out, answer.err) == (0, SQL, "")
     assert "FROM `acme-billing.export.bill` AS bill" in SQL
-    assert "TIMESTAMP('2026-09-26 00:00:00+00')\n" in ask(*words, "--json").json["sql"]
+    assert "TIMESTAMP('2026-09-12 00:00:00+00')\n" in ask(*words, "--json").json["sql"]

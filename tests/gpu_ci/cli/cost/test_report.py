@@ -148,7 +148,7 @@ def test_a_terminal_shows_the_table_the_baselines_and_a_chart(ask: Ask, write: C
         "(no job) 0 0.00 0.00 0.00 1.00 1.00 new",
         "all machines 4 300 s 300 s 50% (21% known) 1.00 1.17 0.83 1.00 4.00 +300%",
         "GitHub's runner linux_4_core_gpu (1 x T4), 0.052 USD a minute, each job rounded up 4.68 15%",
-        "2026-11: 6.00 USD until yesterday, about 9.57 USD at its end (± 9%).",
+        "2026-11: 6.00 USD until yesterday, about 9.57 USD at its end (at most 9% off in simulated months).",
         "2026-11-09 4.00 " + "█" * 40,
         "2026-11-16 1.00 " + "█" * 10,
         "warning: 1 of 5 records are incomplete: price 1",
@@ -239,3 +239,22 @@ def test_ten_thousand_records_have_the_sum_of_their_machines(ask: Ask, tmp_path:
     assert found["usd"] == pytest.approx(expected, rel=1e-9)
     assert found["total"]["jobs"] == sum(bool(each.repository) for each in made)
     assert (len(made), DAYS, str(TODAY)) == (10000, 28, "2026-11-21")
+
+
+def test_a_job_on_a_cluster_has_no_baseline_and_counts_for_no_budget(
+    ask: Ask, write: Callable[..., str], tmp_path: Path
+) -> None:
+    (tmp_path / "Pulumi.dev.yaml").write_text(TEAMS)
+    lines = (line(1), line(2, supplier="kubernetes", incomplete=["node"]))
+    found = ask("cost", "report", write(*lines), "--stack", "Pulumi.dev.yaml", "--json").json
+    assert (found["baselines"], found["total"]["usd"]) == ([], 2.0)
+    assert found["budgets"]["vision"]["spentUsd"] == 1.0
+    assert (
+        "1 jobs ran on clusters: without boot and idle time of nodes, so no baseline is compared" in found["warnings"]
+    )
+
+
+def test_records_that_begin_after_the_time_before_are_a_warning(ask: Ask, write: Callable[..., str]) -> None:
+    found = ask("cost", "report", write(line(1)), "--json").json
+    text = "the first record is of 2026-11-10: nothing is compared, and earlier machines may be missing"
+    assert text in found["warnings"]
