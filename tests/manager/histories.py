@@ -624,9 +624,14 @@ class FakeCompute:
     def list(self, pools: Sequence[Pool]) -> tuple[Machine, ...]:
         self.faulty.before()
         listed = [vm.machine for vm in self.world.vms.values() if self.world.now >= vm.listed_at]
-        for machine in listed:
+        return (*self._seen(listed), *self.world.forged)
+
+    def _seen(self, machines: Iterable[Machine]) -> tuple[Machine, ...]:
+        """Return the machines, of which the manager may write a record from now on."""
+        found = tuple(machines)
+        for machine in found:
             self.world.lives[machine.id].listed |= not machine.waits_for_capacity
-        return (*listed, *self.world.forged)
+        return found
 
     def owns(self, machine: Machine) -> bool:
         if machine.id not in self._asked:
@@ -637,7 +642,7 @@ class FakeCompute:
     def starting(self, pools: Sequence[Pool]) -> tuple[Machine, ...]:
         self.faulty.before()
         busy = {name for until, _, name in self.world.operations.values() if self.world.now < until}
-        return tuple(vm.machine for vm in self.world.vms.values() if vm.machine.name in busy)
+        return self._seen(vm.machine for vm in self.world.vms.values() if vm.machine.name in busy)
 
     def operation(self, pool: Pool, offer: Offer, operation: str) -> OperationState:
         self.faulty.before()
