@@ -42,9 +42,10 @@ FOLLOWS = {
     "gpu-tests-reaper-trigger": _REAPER,
     "gpu-tests-settings": ("update", ["source"]),
     "gpu-tests-writer": ("update", ["condition.expression", "condition.title"]),
+    **{f"{name}-release": ("update", ["chart"]) for name in ("example-ci-arc", "gke-ci-arc")},
     **{
-        f"{name}-release": ("update", ["chart"])
-        for name in ("a10g-runners", "l4-gke-runners", "example-ci-arc", "gke-ci-arc")
+        f"{name}-release": ("update", ["chart", "values.listenerMetrics"])
+        for name in ("a10g-runners", "l4-gke-runners")
     },
     "l4-gate": _GATE,
     "l4-gke-smoke-job": _JOB,
