@@ -34,6 +34,7 @@ from gpu_manager.view import merged, view
 
 from tests.manager.stores.fake_storage import Stored
 from tests.manager.stores.test_bucket import Cloud
+from tests.manager.stores.test_sqlite import RECORDS
 from tests.manager.test_config import CONFIG
 from tests.manager.test_decide import NOW, POOL, job, machine, observe
 
@@ -325,3 +326,14 @@ def test_each_loop_reads_the_runner_groups_of_all_loops_and_measures_its_own_poo
     value = prometheus.registry.get_sample_value
     assert value("gpu_ci_preemptions_total", {"pool": POOL.name}) == 0
     assert value("gpu_ci_preemptions_total", {"pool": "toy"}) is None
+
+
+def test_the_records_of_a_manager_are_printed_as_lines_of_json_since_a_time(asked: Path) -> None:
+    store = SqliteStore(asked / "state.sqlite")
+    store.add(RECORDS)
+    store.close()
+    lines = [each.line() for each in RECORDS]
+    assert call(asked, "manager", "records", "--since", "2026-11-01").stdout.splitlines() == lines
+    assert call(asked, "manager", "records", "--since", "2026-11-28").stdout.splitlines() == lines[1:]
+    wrong = call(asked, "manager", "records", "--since", "soon")
+    assert (wrong.exit_code, "--since: is not a time in the past" in wrong.stderr) == (2, True)

@@ -6,6 +6,9 @@ import time
 from typing import Any
 
 import click
+from gpu_ci.cli.cost.mistakes import Mistakes
+from gpu_ci.cli.cost.window import midnight
+from gpu_ci.cli.cost.window import since as day_since
 from gpu_ci.cli.output import print_json, print_table
 
 from ..view import NEXT_STEPS
@@ -98,7 +101,9 @@ def records(config_file: str, state: str | None, since: str) -> None:
       gpu-ci manager records > records.jsonl
       gpu-ci manager records --since 2026-11-01 | gpu-ci cost report -
     """
-    begin = options.time_of("--since", since)
+    mistakes = Mistakes()
+    begin = midnight(day_since(since, "gpu-ci manager records", mistakes))
+    mistakes.refuse()
     for line in options.records(config_file, state, begin):
         click.echo(line)
 

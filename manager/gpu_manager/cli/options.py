@@ -10,7 +10,7 @@ import socket
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import closing
 from dataclasses import dataclass
-from datetime import UTC, date, datetime, time, timedelta
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -136,22 +136,6 @@ def records(config_file: str, chosen: str | None, since: datetime) -> Iterator[s
             yield from opened.records(since)
     except (Refused, Unavailable) as error:
         raise InputError(str(error)) from None
-
-
-_AGE = re.compile(r"([1-9][0-9]{0,3})([dw])")
-
-
-def time_of(option: str, text: str) -> datetime:
-    """Return the time that an option gives as a date or an age. Raises InputError for any other text."""
-    if age := _AGE.fullmatch(text):
-        return datetime.now(UTC) - timedelta(days=int(age[1]) * (7 if age[2] == "w" else 1))
-    try:
-        return datetime.combine(date.fromisoformat(text), time.min, UTC)
-    except ValueError:
-        expected = "a date, or an age in days or weeks"
-        raise InputError(
-            f"{option}: is not a time", got=text, expected=expected, hint="such as 2026-11-01 or 4w"
-        ) from None
 
 
 def _options_of_sandbox() -> str:
