@@ -66,8 +66,8 @@ def pytest_collection_finish() -> None:
         discovery.key2param = functools.cache(discovery.key2param)
 
 
-# Only `make test-kubernetes` and `make test-monitoring` name these folders, and whoever names one gets it: they need
-# programs that are built or downloaded first.
+# Only `make test-kubernetes` and `make test-monitoring` name these folders, whose tests
+# need programs that are built or downloaded first.
 collect_ignore = ["control_plane", "monitoring"]
 
 

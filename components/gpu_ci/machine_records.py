@@ -83,6 +83,25 @@ class JobOfMachine(_Part):
     conclusion: str = ""
     """GitHub's conclusion, such as success or failure; empty if it is unknown."""
 
+    @classmethod
+    def of_github(cls, job: Mapping[str, Any], repository: str) -> JobOfMachine:
+        """Return a job of GitHub's REST API that has started.
+
+        Raises KeyError, TypeError or ValueError for a field that is missing or has another form.
+        """
+        return cls(
+            repository=repository,
+            run=int(job["run_id"]),
+            attempt=int(job.get("run_attempt", 1)),
+            id=int(job["id"]),
+            workflow=job["workflow_name"] or "",
+            name=job["name"],
+            created=job["created_at"],
+            started=job["started_at"],
+            completed=job["completed_at"],
+            conclusion=job["conclusion"] or "",
+        )
+
 
 class Parts(NamedTuple):
     """The money of a machine by the time for which it was paid, in USD. The sum is the cost of the machine."""

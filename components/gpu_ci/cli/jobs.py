@@ -13,7 +13,6 @@ from urllib.parse import quote
 
 import click
 from gpu_catalog import price
-from pydantic import ValidationError
 
 from gpu_ci.cli.cost.mistakes import Mistakes
 from gpu_ci.cli.cost.window import since as day_since
@@ -150,21 +149,10 @@ def record_of(
             requested=created,
             on=[(started, completed)],
             gone=completed,
-            job=JobOfMachine(
-                repository=repository,
-                run=job["run_id"],
-                attempt=job.get("run_attempt", 1),
-                id=job["id"],
-                workflow=job["workflow_name"] or "",
-                name=job["name"],
-                created=created,
-                started=started,
-                completed=completed,
-                conclusion=job["conclusion"] or "",
-            ),
+            job=JobOfMachine.of_github({**job, "created_at": created}, repository),
             incomplete=["node", *(["price"] if pool.usd_per_hour is None else [])],
         )
-    except (KeyError, TypeError, ValidationError):
+    except (KeyError, TypeError, ValueError):
         raise InputError(f"GitHub's answer about the job {job.get('id')} of {repository} cannot be used") from None
 
 

@@ -176,7 +176,7 @@ def alerts(objectives: Objectives) -> list[Alert]:
         Alert(
             "GpuCiTeamBudgetNearlySpent",
             "warning",
-            f"({_SPENT} >= 0.8) < 1",
+            f"({SPENT} >= 0.8) < 1",
             "0s",
             "Team {{ $labels.team }} has spent {{ $value | humanizePercentage }} of its budget of this month",
             "a team has spent 80 % of its budget of this month",
@@ -185,7 +185,7 @@ def alerts(objectives: Objectives) -> list[Alert]:
         Alert(
             "GpuCiTeamBudgetSpent",
             "critical",
-            f"{_SPENT} >= 1",
+            f"{SPENT} >= 1",
             "0s",
             "Team {{ $labels.team }} has spent its budget of this month",
             "a team has spent its budget of this month",
@@ -194,7 +194,8 @@ def alerts(objectives: Objectives) -> list[Alert]:
     ]
 
 
-_SPENT = "max by (team) (gpu_ci_team_usd) / max by (team) (gpu_ci_team_budget_usd)"
+SPENT = "max by (team) (gpu_ci_team_usd) / max by (team) (gpu_ci_team_budget_usd)"
+"""The part of its budget that each team has spent in this month."""
 
 
 def _burns(objectives: Objectives) -> Iterator[Alert]:

@@ -6,6 +6,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+from .alerts import SPENT
+
 
 @dataclass(frozen=True)
 class Panel:
@@ -58,7 +60,7 @@ PANELS = (
     Panel(
         "Budgets of teams, spent this month",
         "percentunit",
-        (("max by (team) (gpu_ci_team_usd) / max by (team) (gpu_ci_team_budget_usd)", "{{team}}"),),
+        ((SPENT, "{{team}}"),),
     ),
     Panel("Time since the last whole pass", "s", (("max(gpu_ci_since_whole_pass_seconds)", "manager"),)),
     Panel("Requests left of GitHub's limit", "short", (("min(gpu_ci_github_requests_left)", "GitHub"),)),

@@ -15,6 +15,7 @@ from gpu_ci.machine_records import JobOfMachine, MachineRecord
 
 from ..memory import MachineHistory, Memory
 from ..model import End, Job, Machine, Observation, Pool, RanJob, RunKey
+from .machines import JOB_DONE
 from .names import MOST_CHARACTERS
 
 # The most machines about whose job a pass asks GitHub, and the least requests that GitHub must still allow then.
@@ -25,8 +26,6 @@ ANSWER_WITHIN_SEC = 3600.0
 _ASK_EVERY_SEC = 60.0
 # Google may round a time, and a clock may differ from another one by this.
 _SAME_START_SEC = 1.0
-_JOB_DONE = "job-done"
-"""The reason that a machine reports after its one job has ended (gpu_agent.outcomes)."""
 _PREEMPTED = "preempted"
 _NOT_ON = ("PENDING", "PROVISIONING")
 """States of a machine that does not run yet (discovery document compute v1, Instance.status)."""
@@ -162,7 +161,7 @@ def is_complete(history: MachineHistory, job: JobOfMachine | None) -> bool:
     if not runs_to_read(history):
         return True
     if job is None:
-        return history.job is None and not (history.end and history.end.reason == _JOB_DONE)
+        return history.job is None and not (history.end and history.end.reason == JOB_DONE)
     return job.completed is not None
 
 
@@ -171,7 +170,7 @@ def make(history: MachineHistory, job: JobOfMachine | None, manager: str, suppli
     end, on = history.end, [(begin, begin if end is None else end) for begin, end in history.on]
     job = job or (_as_seen(history.job) if history.job else None)
     missing = {
-        "job": job is None and end is not None and end.reason == _JOB_DONE,
+        "job": job is None and end is not None and end.reason == JOB_DONE,
         "job-times": job is not None and job.completed is None,
         "price": history.usd_per_hour is None,
         "on": history.is_estimated or not on,

@@ -131,18 +131,8 @@ def ran_job(payload: Payload, repository: str) -> RanJob | None:
     """Return a job that a runner has started, or None."""
     if not payload["runner_name"] or not payload["started_at"]:
         return None
-    job = JobOfMachine(
-        repository=repository,
-        run=int(payload["run_id"]),
-        attempt=int(payload.get("run_attempt", 1)),
-        id=int(payload["id"]),
-        workflow=printable(payload["workflow_name"] or ""),
-        name=printable(payload["name"]),
-        created=payload["created_at"],
-        started=payload["started_at"],
-        completed=payload["completed_at"],
-        conclusion=payload["conclusion"] or "",
-    )
+    job = JobOfMachine.of_github(payload, repository)
+    job = job.model_copy(update={"workflow": printable(job.workflow), "name": printable(job.name)})
     return RanJob(str(payload["runner_name"]), job)
 
 

@@ -13,6 +13,7 @@ from gpu_ci.monitoring.alerts import FAILED_REASONS
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, make_wsgi_app
 
 from ..budgets import Budgets
+from ..decision.machines import JOB_DONE
 from ..loop import PassResult
 from ..model import InsertErrorKind, Pool
 from ..ports import uptime
@@ -20,7 +21,6 @@ from .measure import CONCLUSIONS, Meter, Sample, conclusion_of
 
 _REASON = re.compile("[a-z][a-z-]{1,30}")
 _MOST_REASONS = 60
-_JOB_DONE = "job-done"
 _SECONDS = (5, 15, 30, 60, 120, 240, 480, 900, 1800, 3600, 7200)
 
 
@@ -41,7 +41,7 @@ class Prometheus:
         self._begun = uptime()
         self._complete_at: dict[int, float] = {}
         """The last pass of each loop that knew everything."""
-        self._reasons = {_JOB_DONE, *FAILED_REASONS}
+        self._reasons = {JOB_DONE, *FAILED_REASONS}
 
         def gauge(name: str, about: str, *labels: str) -> Gauge:
             return Gauge(f"gpu_ci_{name}", about, labels, registry=self.registry)
@@ -106,7 +106,7 @@ class Prometheus:
                 self._spent.labels(pool.name, part)
             for conclusion in CONCLUSIONS:
                 self._jobs.labels(pool.name, conclusion)
-            for reason in (_JOB_DONE, *FAILED_REASONS):
+            for reason in (JOB_DONE, *FAILED_REASONS):
                 self._ended.labels(pool.name, reason)
 
     def take(self, meter: Meter, result: PassResult, samples: Sequence[Sample]) -> None:
@@ -130,8 +130,9 @@ class Prometheus:
                 self._machines.labels(state.pool, name).set(count)
 
     def set_budgets(self, budgets: Budgets) -> None:
+        spent = budgets.spent
         for team in budgets.teams:
-            self._team.labels(team.name).set(budgets.spent[team.name])
+            self._team.labels(team.name).set(spent[team.name])
             self._budget.labels(team.name).set(team.usd_per_month)
 
     def _add_record(self, record: MachineRecord) -> None:

@@ -183,7 +183,7 @@ class BucketStore:
         """
         problems: list[Unavailable | Refused] = []
         for day, of_day in groupby(sorted(records, key=lambda each: each.gone), lambda each: each.gone.date()):
-            place = self._records.beside(f"records/{day}.jsonl")
+            place = self._records.sibling(f"records/{day}.jsonl")
             try:
                 lines, generation = _lines_of(place)
                 known = {key for key, _, _ in lines}
@@ -205,7 +205,7 @@ class BucketStore:
         """
         day, last = since.date(), datetime.now(UTC).date()
         while day <= last:
-            lines, _ = _lines_of(self._records.beside(f"records/{day}.jsonl"))
+            lines, _ = _lines_of(self._records.sibling(f"records/{day}.jsonl"))
             yield from (line for _, gone, line in lines if gone >= since)
             day += timedelta(days=1)
 
@@ -307,7 +307,7 @@ class GoogleObject:
         self._http, self._retries = http, retries
         self._objects_api: Any = None
 
-    def beside(self, name: str) -> GoogleObject:
+    def sibling(self, name: str) -> GoogleObject:
         """Return another object in the same folder of the bucket, with the same connection. Raises Unavailable."""
         folder = self._name.rpartition("/")[0]
         other = GoogleObject(self._bucket, f"{folder}/{name}".lstrip("/"), self._http, self._retries)

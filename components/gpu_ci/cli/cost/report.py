@@ -123,6 +123,7 @@ def compute(
     team_of = {each.lower(): name for name, team in teams.items() for each in team.repositories}
     every = [_charged(record, bill) for record in records]
     inside = [each for each in every if window.has(each.day)]
+    machines = [each.record for each in inside]
     rows, rows_before = _rows(inside, by, team_of), _rows((each for each in every if before.has(each.day)), by, team_of)
     total = _total(rows.values(), sum(row.usd for row in rows_before.values()))
     for names, row in rows_before.items():
@@ -139,15 +140,11 @@ def compute(
         period=period,
         by_period=_by_period(every, period),
         # The cost of jobs on clusters has no other time of their nodes, so it compares with nothing.
-        baselines=() if any(_is_part_of_node(each.record) for each in inside) else _baselines(inside, window),
+        baselines=() if any(map(_is_part_of_node, machines)) else baselines(machines, window),
         forecast=forecast(_by_day(every, bill), clock.today()),
         budgets=budgets,
         warnings=[*_budget_warnings(budgets), *_warnings(inside, bill), *_late_begin(every, before)],
     )
-
-
-def _baselines(charged: Sequence[Charged], window: Window) -> Sequence[Baseline]:
-    return baselines([each.record for each in charged], window)
 
 
 def _is_part_of_node(record: MachineRecord) -> bool:
