@@ -1,0 +1,197 @@
+"""The arguments of a notebook pipeline: what a team writes in a stack file, and what its pool provides."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, ClassVar, Literal
+
+from pydantic import Field
+
+from ..args import Args, ComponentArgs, Integer, SecretInput
+from ..kubernetes import gpu_nodes
+from ..kubernetes.gpu_namespace import PrivateRange
+from ..kubernetes.name_types import (
+    EachOnce,
+    Environment,
+    GpuResource,
+    Image,
+    Name,
+    NamespaceName,
+    PullSecrets,
+    Tolerations,
+)
+
+Repository = Annotated[str, Field(pattern=r"^[A-Za-z0-9._-]{1,100}$")]
+Host = Annotated[str, Field(pattern=r"^([a-z0-9]([-a-z0-9]*[a-z0-9])?\.)+[a-z]{2,}$", max_length=253)]
+Branch = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._/-]{0,200}$")]
+CLAIM_PATH = "/storage"
+"""The folder at which a task mounts the claim."""
+
+Minutes = Annotated[Integer, Field(ge=1, le=10080)]
+
+
+class Tests(Args):
+    """The tests of the notebooks' results: a folder of the pushed repository, or of another one at a revision."""
+
+    path: str = Field(default="tests", description="the folder with the tests that pytest runs", examples=["tests"])
+    repository: Repository | None = Field(
+        default=None,
+        description="the repository of the same owner with the tests; by default the pushed repository",
+        examples=["kernels-tests"],
+    )
+    revision: Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._/-]{0,200}$")] | None = Field(
+        default=None, description="the tag or commit of `repository`", examples=["v1.4.0"]
+    )
+
+
+class Timeouts(Args):
+    """The limits of a run, in minutes. Time in the queue is not time of a notebook."""
+
+    notebook_min: Minutes = Field(default=60, description="the limit of one notebook, without its wait for a GPU")
+    queue_min: Minutes = Field(default=30, description="the longest wait of a notebook for a node with a free GPU")
+    pipeline_min: Minutes = Field(default=120, description="the limit of a whole run, with every wait")
+
+
+class Bucket(Args):
+    """A bucket for sources, results and reports."""
+
+    kind: Literal["bucket"] = "bucket"
+    url: Annotated[str, Field(pattern=r"^(gs|s3)://[a-z0-9][a-z0-9._-]{1,61}[a-z0-9](/[A-Za-z0-9._/-]+)?$")] = Field(
+        description="the bucket and a folder of it: gs://BUCKET/FOLDER or s3://BUCKET/FOLDER",
+        examples=["gs://acme-notebooks/ci"],
+    )
+
+
+class Claim(Args):
+    """A volume that many nodes mount, such as Filestore or EFS."""
+
+    kind: Literal["claim"]
+    storage_class: Name = Field(
+        description="a storage class with the access mode ReadWriteMany", examples=["standard-rwx"]
+    )
+    size_gib: Integer = Field(default=1024, ge=1, le=65536, description="the size of the volume in GiB")
+
+
+class Ingress(Args):
+    """A webhook address by an Ingress of the cluster."""
+
+    kind: Literal["ingress"]
+    host: Host = Field(
+        description="the host of the address, which must resolve to the Ingress", examples=["n.acme.dev"]
+    )
+    ingress_class_name: Name = Field(description="the IngressClass, such as gce, alb or nginx", examples=["nginx"])
+    tls_secret: Name | None = Field(
+        default=None, description="the Secret with the certificate; by default that of the IngressClass"
+    )
+
+
+class Gateway(Args):
+    """A webhook address by a Gateway that the cluster has."""
+
+    kind: Literal["gateway"]
+    host: Host = Field(
+        description="the host of the address, which must resolve to the Gateway", examples=["n.acme.dev"]
+    )
+    gateway: Name = Field(description="the name of the Gateway", examples=["external"])
+    gateway_namespace: NamespaceName = Field(description="the namespace of the Gateway", examples=["gateways"])
+
+
+class GithubAccess(Args):
+    """A GitHub App that reads the repositories and writes commit statuses, with its private key."""
+
+    id: str
+    installation_id: str
+    private_key: SecretInput[Annotated[str, Field(min_length=1)]]
+
+
+class Notify(Args):
+    """Notifications of ended runs."""
+
+    on: Annotated[list[Literal["failure", "recovery", "success"]], EachOnce] = Field(
+        default=["failure", "recovery"],
+        min_length=1,
+        description="the ends that are reported: failure, recovery (the first good run after a failure), success",
+    )
+    url: SecretInput[Annotated[str, Field(min_length=1)]] = Field(
+        description="the address of the receiver in the form of Apprise, such as slack://… or mailto://…"
+    )
+
+
+class NotebookPipelineArgs(ComponentArgs):
+    """The arguments of a notebook pipeline."""
+
+    WIRING: ClassVar[frozenset[str]] = frozenset(
+        {"owner", "pool", "node_gpus", "gpu_resource", "environment", "tolerations", "github_host"}
+    )
+
+    image: Image = Field(
+        description="the image of every task, with the team's libraries: images/notebook, or an image built from it",
+        examples=[f"ghcr.io/acme/notebook:1@sha256:{'a1' * 32}"],
+    )
+    repositories: Annotated[list[Repository], EachOnce] = Field(
+        min_length=1, description="the repositories whose pushes start a run, without the owner", examples=[["kernels"]]
+    )
+    branches: Annotated[list[Branch], EachOnce] = Field(
+        default=[], description="the branches whose pushes start a run; by default the default branch"
+    )
+    notebooks: Annotated[list[str], EachOnce] = Field(
+        default=["notebooks/**/*.ipynb"],
+        min_length=1,
+        description="patterns of the notebooks' paths in a repository; a run without a notebook fails",
+    )
+    tests: Tests = Field(default=Tests(), description="the tests of the results; a run without a test fails")
+    gpus: Integer = Field(default=1, ge=1, le=16, description="the GPUs of one notebook")
+    cpus: Integer = Field(default=2, ge=1, le=384, description="the CPUs that one notebook requests")
+    memory_gib: Integer = Field(default=8, ge=1, le=4096, description="the memory of one notebook in GiB")
+    max_gpus: Integer | None = Field(
+        default=None, ge=1, description="the GPUs of all running notebooks together; by default those of one node"
+    )
+    retries: Integer = Field(
+        default=1, ge=0, le=5, description="how often a task is repeated after a lost node; a bad notebook is not"
+    )
+    timeouts: Timeouts = Field(default=Timeouts(), description="the limits of a run")
+    storage: Annotated[Bucket | Claim, Field(discriminator="kind")] = Field(
+        description="where sources, results and reports are",
+        examples=[{"kind": "bucket", "url": "gs://acme-notebooks"}],
+    )
+    report_url: Annotated[str, Field(pattern=r"^https://\S+$")] | None = Field(
+        default=None,
+        description="the address of the storage for a browser; by default that of the bucket, which asks for a login",
+    )
+    access: Annotated[Ingress | Gateway, Field(discriminator="kind")] | None = Field(
+        default=None, description="how GitHub reaches the listener; by default not at all, and no webhook is created"
+    )
+    rollout_percent: Integer = Field(
+        default=100, ge=1, le=100, description="the share of the listed repositories whose pushes start a run"
+    )
+    webhook_secret: SecretInput[Annotated[str, Field(min_length=16)]] = Field(
+        description="the secret that signs the deliveries of GitHub's webhook"
+    )
+    github: GithubAccess | None = Field(
+        default=None, description="the App for private repositories and commit statuses; by default neither"
+    )
+    notify: Notify | None = Field(default=None, description="notifications; by default none")
+    namespace: NamespaceName | None = Field(
+        default=None, description="the namespace that is created; by default the name of the component"
+    )
+    private_ranges: Annotated[list[PrivateRange], EachOnce] = Field(
+        default=[], description="private addresses that notebooks may connect to on port 443"
+    )
+    image_pull_secrets: PullSecrets = Field(
+        default=[], description="Secrets of the namespace with logins of registries"
+    )
+    owner: Annotated[str, Field(pattern=r"^[A-Za-z0-9-]{1,39}$")] = Field(
+        description="the organization or user on GitHub", examples=["acme"]
+    )
+    pool: Name = Field(description="the pool whose nodes run the notebooks", examples=["l4-gke"])
+    node_gpus: Integer = Field(default=1, ge=1, description="the GPUs of one node of the pool")
+    gpu_resource: GpuResource = Field(default=gpu_nodes.RESOURCE, description="the resource of the pool's GPUs")
+    environment: Environment = Field(default={}, description="environment variables of the notebook's container")
+    tolerations: Tolerations = Field(default=[], description="taints of the pool besides that of GPU nodes")
+    github_host: Host = Field(default="github.com", description="the host of GitHub")
+
+    EXAMPLE: ClassVar[dict[str, Any]] = {}
+
+    @property
+    def store(self) -> str:
+        """The URL of the storage inside a task."""
+        return self.storage.url.rstrip("/") if isinstance(self.storage, Bucket) else f"file://{CLAIM_PATH}"
