@@ -264,7 +264,7 @@ def _policies(name: str, args: NotebookPipelineArgs) -> Mapping[str, dict[str, A
 
     # A policy cannot name the API server, whose addresses are those of the cloud's control plane.
     from_listener = [to([tekton], _INTERCEPTORS_PORT), to(all_but_credentials(), *_API_PORTS)]
-    found = {"listener": {"podSelector": listener, "policyTypes": ["Egress"], "egress": from_listener}}
+    found = {"listener-egress": {"podSelector": listener, "policyTypes": ["Egress"], "egress": from_listener}}
     if args.access:
         ingress = [{"ports": [{"protocol": "TCP", "port": SINK_PORT}]}]
         found["pushes"] = {"podSelector": listener, "policyTypes": ["Ingress"], "ingress": ingress}

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Annotated, ClassVar, Literal, Self
 
 from pydantic import AfterValidator, Field, model_validator
+from pydantic_core import InitErrorDetails
 
 from ..args import Args, ComponentArgs, Input, Integer, SecretInput
 from ..errors import at_path, invalid, raise_problems
@@ -153,38 +154,26 @@ class GithubAccess(Args):
     private_key: SecretInput[Annotated[str, Field(min_length=1)]]
 
 
-class Notify(Args):
-    """Notifications of ended runs."""
+class Ends(Args):
+    """The ends of runs that are reported."""
 
     on: Annotated[list[Literal["failure", "recovery", "success"]], EachOnce] = Field(
         default=["failure", "recovery"],
         min_length=1,
         description="the ends that are reported: failure, recovery (the first good run after a failure), success",
     )
+
+
+class Notify(Ends):
+    """Notifications of ended runs."""
+
     url: SecretInput[Annotated[str, Field(min_length=1)]] = Field(
         description="the address of the receiver in the form of Apprise, such as slack://… or mailto://…"
     )
 
 
-class NotebookPipelineArgs(ComponentArgs):
-    """The arguments of a notebook pipeline."""
-
-    WIRING: ClassVar[frozenset[str]] = frozenset(
-        {
-            "owner",
-            "pool",
-            "webhook_secret",
-            "node_gpus",
-            "gpu_resource",
-            "environment",
-            "tolerations",
-            "github_host",
-            "logins",
-            "dns_addresses",
-            "cached_dns",
-            "credentials",
-        }
-    )
+class NotebookChoices(ComponentArgs):
+    """What a user chooses for a notebook pipeline."""
 
     image: Image = Field(
         description="the image of every task, with the team's libraries: images/notebook, or an image built from it",
@@ -226,13 +215,6 @@ class NotebookPipelineArgs(ComponentArgs):
     rollout_percent: Integer = Field(
         default=100, ge=1, le=100, description="the share of the listed repositories whose pushes start a run"
     )
-    webhook_secret: SecretInput[Annotated[str, Field(min_length=16)]] = Field(
-        description="the secret that signs the deliveries of GitHub's webhook"
-    )
-    github: GithubAccess | None = Field(
-        default=None, description="the App for private repositories and commit statuses; by default neither"
-    )
-    notify: Notify | None = Field(default=None, description="notifications; by default none")
     namespace: NamespaceName | None = Field(
         default=None, description="the namespace that is created; by default the name of the component"
     )
@@ -242,38 +224,12 @@ class NotebookPipelineArgs(ComponentArgs):
     image_pull_secrets: PullSecrets = Field(
         default=[], description="Secrets of the namespace with logins of registries"
     )
-    owner: Annotated[str, Field(pattern=r"^[A-Za-z0-9-]{1,39}$")] = Field(
-        description="the organization or user on GitHub", examples=["acme"]
-    )
-    pool: Name = Field(description="the pool whose nodes run the notebooks", examples=["l4-gke"])
-    node_gpus: Integer = Field(default=1, ge=1, description="the GPUs of one node of the pool")
-    gpu_resource: GpuResource = Field(default=gpu_nodes.RESOURCE, description="the resource of the pool's GPUs")
-    environment: Environment = Field(default={}, description="environment variables of the notebook's container")
-    tolerations: Tolerations = Field(default=[], description="taints of the pool besides that of GPU nodes")
-    github_host: Host = Field(default="github.com", description="the host of GitHub")
-    logins: list[ImagePullSecret] = Field(
-        default=[], description="the logins of registries that become Secrets of the namespace"
-    )
-    dns_addresses: list[DnsAddress] = Field(default=[], description="the addresses of more DNS servers of the cluster")
-    cached_dns: Input[list[CachedDns]] = Field(
-        default=[], description="the addresses at which NodeLocal DNSCache answers, besides its own"
-    )
-    credentials: dict[str, Integer] = Field(
-        default={}, description="the ports of the addresses that give tasks their access to the bucket, by the address"
-    )
 
     @model_validator(mode="after")
-    def _fit(self) -> Self:
+    def _enough(self) -> Self:
         """Refuse what Tekton accepts, and what would then wait for ever or end too early."""
         found = []
-        if self.gpus > self.node_gpus:
-            error = invalid(
-                f"is more than the {self.node_gpus} of a node of the pool, so no notebook would start",
-                "too-large-for-node",
-                hint=f"gpus: {self.node_gpus}, or a pool with larger nodes",
-            )
-            found.append(at_path(error, self.gpus, "gpus"))
-        elif self.max_gpus is not None and self.max_gpus < self.gpus:
+        if self.max_gpus is not None and self.max_gpus < self.gpus:
             error = invalid(
                 f"is less than the {self.gpus} of one notebook, so no notebook would start",
                 "quota-below-need",
@@ -297,3 +253,66 @@ class NotebookPipelineArgs(ComponentArgs):
     def store(self) -> str:
         """The URL of the storage inside a task."""
         return self.storage.url.rstrip("/") if isinstance(self.storage, Bucket) else f"file://{CLAIM_PATH}"
+
+
+def too_many_gpus(gpus: int, node_gpus: int) -> InitErrorDetails:
+    """Return the problem of a notebook that fits on no node."""
+    error = invalid(
+        f"is more than the {node_gpus} of a node of the pool, so no notebook would start",
+        "too-large-for-node",
+        hint=f"gpus: {node_gpus}, or a pool with larger nodes",
+    )
+    return at_path(error, gpus, "gpus")
+
+
+class NotebookPipelineArgs(NotebookChoices):
+    """The arguments of a notebook pipeline."""
+
+    WIRING: ClassVar[frozenset[str]] = frozenset(
+        {
+            "owner",
+            "pool",
+            "webhook_secret",
+            "node_gpus",
+            "gpu_resource",
+            "environment",
+            "tolerations",
+            "github_host",
+            "logins",
+            "dns_addresses",
+            "cached_dns",
+            "credentials",
+        }
+    )
+
+    webhook_secret: SecretInput[Annotated[str, Field(min_length=16)]] = Field(
+        description="the secret that signs the deliveries of GitHub's webhook"
+    )
+    github: GithubAccess | None = Field(
+        default=None, description="the App for private repositories and commit statuses; by default neither"
+    )
+    notify: Notify | None = Field(default=None, description="notifications; by default none")
+    owner: Annotated[str, Field(pattern=r"^[A-Za-z0-9-]{1,39}$")] = Field(
+        description="the organization or user on GitHub", examples=["acme"]
+    )
+    pool: Name = Field(description="the pool whose nodes run the notebooks", examples=["l4-gke"])
+    node_gpus: Integer = Field(default=1, ge=1, description="the GPUs of one node of the pool")
+    gpu_resource: GpuResource = Field(default=gpu_nodes.RESOURCE, description="the resource of the pool's GPUs")
+    environment: Environment = Field(default={}, description="environment variables of the notebook's container")
+    tolerations: Tolerations = Field(default=[], description="taints of the pool besides that of GPU nodes")
+    github_host: Host = Field(default="github.com", description="the host of GitHub")
+    logins: list[ImagePullSecret] = Field(
+        default=[], description="the logins of registries that become Secrets of the namespace"
+    )
+    dns_addresses: list[DnsAddress] = Field(default=[], description="the addresses of more DNS servers of the cluster")
+    cached_dns: Input[list[CachedDns]] = Field(
+        default=[], description="the addresses at which NodeLocal DNSCache answers, besides its own"
+    )
+    credentials: dict[str, Integer] = Field(
+        default={}, description="the ports of the addresses that give tasks their access to the bucket, by the address"
+    )
+
+    @model_validator(mode="after")
+    def _on_a_node(self) -> Self:
+        raise_problems([too_many_gpus(self.gpus, self.node_gpus)] if self.gpus > self.node_gpus else [])
+        return self
