@@ -183,7 +183,9 @@ class NotebookChoices(ComponentArgs):
         min_length=1, description="the repositories whose pushes start a run, without the owner", examples=[["kernels"]]
     )
     branches: Annotated[list[Branch], EachOnce] = Field(
-        default=[], description="the branches whose pushes start a run; by default the default branch"
+        default=[],
+        examples=[["main"]],
+        description="the branches whose pushes start a run; by default the default branch",
     )
     notebooks: Annotated[list[PathInside], EachOnce] = Field(
         default=["notebooks/**/*.ipynb"],
@@ -195,7 +197,10 @@ class NotebookChoices(ComponentArgs):
     cpus: Integer = Field(default=2, ge=1, le=384, description="the CPUs that one notebook requests")
     memory_gib: Integer = Field(default=8, ge=1, le=4096, description="the memory of one notebook in GiB")
     max_gpus: Integer | None = Field(
-        default=None, ge=1, description="the GPUs of all running notebooks together; by default those of one node"
+        default=None,
+        ge=1,
+        examples=[4],
+        description="the GPUs of all running notebooks together; by default those of one node",
     )
     retries: Integer = Field(
         default=1, ge=0, le=5, description="how often a task is repeated after a lost node; a bad notebook is not"
