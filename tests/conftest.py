@@ -19,7 +19,7 @@ from typing import Any
 
 import pytest
 import yaml
-from gpu_ci.kubernetes import arc_controller
+from gpu_ci.kubernetes import arc_controller, tekton
 from gpu_preview.environment.virtualenv import create, site_packages
 from hypothesis import HealthCheck, settings
 
@@ -130,7 +130,7 @@ def golden() -> Callable[[str, str], None]:
 
 @pytest.fixture
 def short_definitions(monkeypatch: pytest.MonkeyPatch) -> None:
-    """ARC's definitions without their schemas: 300 KB that the SDK would convert six times in each deployment on mocks.
+    """ARC's and Tekton's definitions without their schemas: the SDK would convert 400 KB in each deployment on mocks.
 
     test_arc_controller.py and the tests on the engine have them whole.
     """
@@ -139,8 +139,9 @@ def short_definitions(monkeypatch: pytest.MonkeyPatch) -> None:
         versions = [{**version, "schema": {}} for version in one["spec"]["versions"]]
         return {**one, "spec": {**one["spec"], "versions": versions}}
 
-    short_ones = [short(one) for one in arc_controller.definitions()]
-    monkeypatch.setattr(arc_controller, "definitions", lambda: short_ones)
+    for module in (arc_controller, tekton):
+        short_ones = [short(one) for one in module.definitions()]
+        monkeypatch.setattr(module, "definitions", lambda found=short_ones: found)
 
 
 @dataclass(frozen=True)

@@ -106,3 +106,9 @@ registry and a moving tag, so the release names the image itself. Its digest is 
 PAUSE_IMAGE = "registry.k8s.io/pause:3.10.1@sha256:278fb9dbcca9518083ad1e11276933a2e96f23de604a3a08cc3c80002767d24c"
 """Kubernetes' pause image, for x86_64 and arm64. Its only process waits for a signal. The digest was not compared with
 the registry. Several public repositories pin the same digest."""
+
+TEKTON_CHART = "0.81.1"
+"""The version of the chart of Tekton's operator (tektoncd/operator@1510682b, tag v0.81.1: charts/tekton-operator). It
+installs Tekton Pipelines 1.15.0, of a line with long-term support to 2027-07-31, and Tekton Triggers 0.37.0 (the same
+commit: components.yaml). It has no digest, because no source at hand has the one of this release. A test checks that it
+equals the one in kubernetes/tekton_definitions.json."""

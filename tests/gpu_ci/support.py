@@ -159,6 +159,8 @@ def build(
         wiring["secrets"] = {"DEPLOY_TOKEN": pulumi.Output.secret("hush-hush")}
     if "app" in model.WIRING:
         wiring |= scale_set_wiring()
+    if "webhook_secret" in model.WIRING:
+        wiring |= {"owner": "acme", "pool": "l4", "webhook_secret": pulumi.Output.secret("hush-hush-hush-hush")}
     if component.TYPE in ("gpu-ci:kubernetes:ImagePrePull", "gpu-ci:kubernetes:SmokeJob"):
         wiring["namespace"] = "gpu-ci"
     if "clusterName" in component.EXAMPLE:

@@ -80,6 +80,7 @@ LABELLED: dict[str, tuple[str, ...] | None] = {
     # A part that is a component of its own labels what it makes.
     "gpu-ci:aws:GpuNodeGroup": None,
     "gpu-ci:gcp:GkeGpuNodePool": None,
+    "gpu-ci:kubernetes:GpuNamespace": None,
     "gpu-ci:kubernetes:ImagePrePull": None,
     "gpu-ci:kubernetes:RunnerScaleSet": None,
     "gpu-ci:kubernetes:SmokeJob": None,
@@ -91,13 +92,24 @@ LABELLED: dict[str, tuple[str, ...] | None] = {
     "kubernetes:core/v1:Namespace": None,
     "kubernetes:core/v1:ResourceQuota": None,
     "kubernetes:core/v1:Secret": None,
+    "kubernetes:core/v1:ServiceAccount": None,
     "kubernetes:core/v1:ServiceAccountPatch": None,
     "kubernetes:helm.sh/v3:Release": None,
     "kubernetes:kueue.x-k8s.io/v1beta2:ClusterQueue": None,
     "kubernetes:kueue.x-k8s.io/v1beta2:ResourceFlavor": None,
     "kubernetes:monitoring.coreos.com/v1:PodMonitor": None,
     "kubernetes:monitoring.coreos.com/v1:PrometheusRule": None,
+    "kubernetes:networking.k8s.io/v1:Ingress": None,
     "kubernetes:networking.k8s.io/v1:NetworkPolicy": None,
+    "kubernetes:operator.tekton.dev/v1alpha1:TektonConfig": None,
+    "kubernetes:rbac.authorization.k8s.io/v1:ClusterRole": None,
+    "kubernetes:rbac.authorization.k8s.io/v1:ClusterRoleBinding": None,
+    "kubernetes:rbac.authorization.k8s.io/v1:Role": None,
+    "kubernetes:rbac.authorization.k8s.io/v1:RoleBinding": None,
+    "kubernetes:tekton.dev/v1:Pipeline": None,
+    "kubernetes:tekton.dev/v1:Task": None,
+    "kubernetes:triggers.tekton.dev/v1beta1:EventListener": None,
+    "kubernetes:triggers.tekton.dev/v1beta1:TriggerTemplate": None,
 }
 
 # The resources of all components that are the check of the GPUs, or say what was checked.

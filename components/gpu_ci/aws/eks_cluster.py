@@ -6,6 +6,7 @@ loaded when a cluster is looked up, so the check of a stack file does not need i
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
@@ -21,7 +22,7 @@ from ..kubernetes.cluster import Cluster, Connection, PoolEntry, kubeconfig_with
 from ..kubernetes.device_plugin import DevicePlugin, DevicePluginArgs, resource_of
 from ..kubernetes.gpu_nodes import RESOURCE
 from .nodes import rules
-from .resource_names import SUBNET, ZONE, Profile, Region, RoleArn, SubnetId
+from .resource_names import SUBNET, ZONE, Profile, Region, RoleArn, SubnetId, partition
 
 if TYPE_CHECKING:
     import pulumi_aws as aws
@@ -44,6 +45,9 @@ class EksCluster(Cluster):
         "subnets": {"us-east-1a": "subnet-0123456789abcdef0"},
     }
     NAMESPACES: ClassVar[Mapping[str, str]] = {**Cluster.NAMESPACES, "device_plugin": "device plugin"}
+    BUCKETS: ClassVar[str] = "s3"
+    # docs.aws.amazon.com/eks/latest/userguide/pod-id-agent-setup.html.
+    CREDENTIALS: ClassVar[Mapping[str, int]] = {"169.254.170.23/32": 80}
 
     kind: Literal["eks"] = Field(default="eks", description="a cluster of Amazon EKS; a cluster without kind is one")
     region: Region = Field(description="the region of the cluster, such as us-east-1")
@@ -144,6 +148,55 @@ class EksConnection(Connection):
         """Return the zones that offer each instance type of the pool, looked up at AWS."""
         return {"offerings": _offerings(args.instance_types, args.region, self._lookups)}
 
+    def grant_bucket(self, name: str, url: str, account: tuple[str, str]) -> list[pulumi.Resource]:
+        """Create a role with access to the folder, and associate it with the account by EKS Pod Identity.
+
+        docs.aws.amazon.com/eks/latest/userguide/pod-id-role.html.
+        """
+        import pulumi_aws as aws
+
+        region = self._described.region
+        bucket, _, folder = url.partition("://")[2].rstrip("/").partition("/")
+        arn = f"arn:{partition(region)}:s3:::{bucket}"
+        objects = f"{folder}/*" if folder else "*"
+        statements = [
+            {
+                "Effect": "Allow",
+                "Action": ["s3:AbortMultipartUpload", "s3:DeleteObject", "s3:GetObject", "s3:PutObject"],
+                "Resource": f"{arn}/{objects}",
+            },
+            {
+                "Effect": "Allow",
+                "Action": "s3:ListBucket",
+                "Resource": arn,
+                "Condition": {"StringLike": {"s3:prefix": objects}},
+            },
+        ]
+        trust = {
+            "Effect": "Allow",
+            "Principal": {"Service": "pods.eks.amazonaws.com"},
+            "Action": ["sts:AssumeRole", "sts:TagSession"],
+        }
+        options = pulumi.ResourceOptions(providers=list(self.providers))
+        role = aws.iam.Role(
+            f"{name}-role",
+            description=f"Tasks of the notebook pipeline {name}: {url}",
+            assume_role_policy=_policy([trust]),
+            opts=options,
+        )
+        rights = aws.iam.RolePolicy(f"{name}-bucket", role=role.name, policy=_policy(statements), opts=options)
+        namespace, service_account = account
+        association = aws.eks.PodIdentityAssociation(
+            f"{name}-account",
+            cluster_name=self._found.name,
+            namespace=namespace,
+            service_account=service_account,
+            role_arn=role.arn,
+            region=region,
+            opts=options,
+        )
+        return [rights, association]
+
     def pipeline_wiring(self) -> dict[str, Any]:
         return {
             "kubernetes_version": self._found.version,
@@ -173,6 +226,10 @@ class EksConnection(Connection):
             return found
 
         return self._found.version.apply(check)
+
+
+def _policy(statements: list[dict[str, Any]]) -> str:
+    return json.dumps({"Version": "2012-10-17", "Statement": statements})
 
 
 def _supported_strategy(plugin: DevicePluginArgs) -> DevicePluginArgs:

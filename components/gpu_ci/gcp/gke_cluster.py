@@ -36,6 +36,10 @@ class GkeCluster(Cluster):
 
     CLUSTER_KIND: ClassVar[str] = "gke"
     EXAMPLE: ClassVar[dict[str, Any]] = {"kind": "gke", "location": "us-central1"}
+    BUCKETS: ClassVar[str] = "gs"
+    # docs.cloud.google.com/kubernetes-engine/docs/how-to/network-policy, "Network policy and Workload Identity
+    # Federation for GKE": the first for Calico, the second for Dataplane V2.
+    CREDENTIALS: ClassVar[Mapping[str, int]] = {"169.254.169.252/32": 988, "169.254.169.254/32": 80}
     # Cloud DNS for GKE answers at the address of the metadata server (docs.cloud.google.com/kubernetes-engine/docs/
     # how-to/cloud-dns). The metadata server itself has other ports, which stay closed.
     DNS_ADDRESSES: ClassVar[Sequence[str]] = ("169.254.169.254",)
@@ -105,6 +109,41 @@ class GkeConnection(Connection):
             "autopilot": found.enable_autopilot,
             "workload_identity": found.workload_identity_configs.apply(_has_workload_pool),
         }
+
+    def grant_bucket(self, name: str, url: str, account: tuple[str, str]) -> list[pulumi.Resource]:
+        """Grant the account the bucket itself, without a service account of Google.
+
+        docs.cloud.google.com/kubernetes-engine/docs/how-to/workload-identity, "Configure authorization and principals".
+        """
+        import pulumi_gcp as gcp
+
+        number = gcp.organizations.get_project_output(project_id=self._project).number
+        pool = self._found.apply(lambda found: self._workload_pool(found, url))
+        pools = "principal://iam.googleapis.com/projects/{}/locations/global/workloadIdentityPools/{}"
+        subject = "/subject/ns/{}/sa/{}".format(*account)
+        return [
+            gcp.storage.BucketIAMMember(
+                f"{name}-bucket",
+                bucket=url.partition("://")[2].partition("/")[0],
+                role="roles/storage.objectUser",
+                member=pulumi.Output.format(f"{pools}{subject}", number, pool),
+            )
+        ]
+
+    def _workload_pool(self, found: gcp.container.GetClusterResult, url: str) -> str:
+        """Return the workload pool of the cluster. Fail if it has none."""
+        for each in found.workload_identity_configs or ():
+            if each.workload_pool:
+                return str(each.workload_pool)
+        problem = Problem(
+            self._path,
+            f"the cluster {self._name} has no Workload Identity Federation for GKE, so no pod can get access to {url}",
+            expected="a cluster with a workload pool",
+            hint=f"gcloud container clusters update {self._name} --location {self._described.location} "
+            f"--workload-pool={self._project}.svc.id.goog, or storage: {{kind: claim, …}}",
+            rule="no-workload-identity",
+        )
+        raise pulumi.RunError(problem.render(self._file))
 
     def _checked(self, found: gcp.container.GetClusterResult) -> gcp.container.GetClusterResult:
         """Return the cluster. Fail if it does not enforce what its entry says."""

@@ -6,41 +6,28 @@ runs-on. For each scale set, the controller starts a listener: a pod that gets j
 
 from __future__ import annotations
 
-import json
-import re
-from functools import cache
-from importlib.resources import files
 from typing import Any, ClassVar, Literal
 
 import pulumi
-import pulumi_kubernetes as kubernetes
 from pydantic import Field
 
 from .. import versions
 from ..args import Args, ComponentArgs, Input, Integer, StrictBool
 from . import gpu_nodes
-from .helm import HelmComponent
+from .helm import HelmComponent, definitions_file
 from .name_types import CONTAINER_SECURITY, POD_SECURITY, NamespaceName
 
-_DASHED = re.compile(r'"x-kubernetes-[a-z-]+":')
-
-
-@cache
-def _file() -> dict[str, Any]:
-    text = files(__package__).joinpath("arc_definitions.json").read_text(encoding="utf-8")
-    # The Pulumi SDK uses these names with underscores. The provider converts them back to dashes (pulumi-kubernetes at
-    # 94977969, provider/pkg/provider/provider.go).
-    return dict(json.loads(_DASHED.sub(lambda found: found[0].replace("-", "_"), text)))
+_FILE = "arc_definitions.json"
 
 
 def definitions_version() -> str:
     """Return the version of the definitions' chart."""
-    return str(_file()["version"])
+    return str(definitions_file(_FILE)["version"])
 
 
 def definitions() -> list[dict[str, Any]]:
     """Return the definitions, in the order of the chart."""
-    return list(_file()["definitions"])
+    return list(definitions_file(_FILE)["definitions"])
 
 
 CHARTS = "oci://ghcr.io/actions/actions-runner-controller-charts"
@@ -101,23 +88,8 @@ class ArcController(HelmComponent):
     def __init__(self, name: str, args: ArcControllerArgs, opts: pulumi.ResourceOptions | None = None) -> None:
         super().__init__(name, args, opts)
         self.namespace = self.create_namespace(args.namespace)
-        # Helm installs the definitions of a chart once, and never updates them
-        # (helm.sh/docs/chart_best_practices/custom_resource_definitions). So Pulumi applies the definitions as patches.
-        # A patch also takes over an existing definition, of Helm or kubectl. A normal resource would fail if the
-        # definition exists (pulumi-kubernetes 4.29.0).
-        patches = [
-            kubernetes.apiextensions.v1.CustomResourceDefinitionPatch(
-                f"{name}-{definition['spec']['names']['plural']}",
-                metadata={
-                    "name": definition["metadata"]["name"],
-                    "annotations": {**definition["metadata"]["annotations"], "pulumi.com/patchForce": "true"},
-                },
-                spec=definition["spec"],
-                # Deleting a definition would delete every scale set of the cluster, with its jobs.
-                opts=self.child(retain_on_delete=True),
-            )
-            for definition in definitions()
-        ]
+        # Deleting a definition would delete every scale set of the cluster, with its jobs.
+        patches = self.define(definitions())
         release = self.install(
             f"{CHARTS}/{_CHART}",
             versions.ARC_CHARTS,

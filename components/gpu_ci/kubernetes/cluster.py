@@ -22,6 +22,7 @@ from .gpu_namespace import PrivateRange
 from .gpu_nodes import RESOURCE
 from .kueue import KueueArgs
 from .name_types import EachNameOnce, EachOnce, NamespaceName, Registry, SecretName
+from .tekton import TektonArgs
 
 # The API of credential plugins (docs.aws.amazon.com/eks/latest/userguide/create-kubeconfig.html,
 # docs.cloud.google.com/kubernetes-engine/docs/how-to/cluster-access-for-kubectl).
@@ -85,9 +86,18 @@ class Cluster(Args):
     CLUSTER_KIND: ClassVar[str]
     """The `kind` of the cluster in a stack file."""
     EXAMPLE: ClassVar[dict[str, Any]]
-    NAMESPACES: ClassVar[Mapping[str, str]] = {"": "runners", "controller": "controller", "kueue": "Kueue controller"}
+    NAMESPACES: ClassVar[Mapping[str, str]] = {
+        "": "runners",
+        "controller": "controller",
+        "kueue": "Kueue controller",
+        "tekton": "Tekton operator",
+    }
     """The components that have a namespace, by their field of the cluster. The empty name is the cluster itself."""
 
+    BUCKETS: ClassVar[str] = ""
+    """The scheme of the buckets to which pods of these clusters can get access, such as gs."""
+    CREDENTIALS: ClassVar[Mapping[str, int]] = {}
+    """The addresses at which pods of these clusters get credentials of the cloud, with their ports."""
     DNS_ADDRESSES: ClassVar[Sequence[str]] = ()
     """The addresses of DNS servers of these clusters, besides kube-system and NodeLocal DNSCache."""
 
@@ -121,6 +131,11 @@ class Cluster(Args):
         examples=[{"queues": {"vision": {"gpus": 4, "cohort": "gpu"}}}],
         description="Kueue, with a quota of GPUs for each team that uses the cluster; by default none, and no runner "
         "waits for a quota",
+    )
+    tekton: TektonArgs | None = Field(
+        default=None,
+        examples=[{"retentionDays": 14}],
+        description="Tekton, which the pipelines of gpu-ci:notebooks on the cluster need; by default none",
     )
 
     @classmethod
@@ -210,6 +225,21 @@ class Connection(ABC):
     def pool_wiring(self, args: Any) -> dict[str, Any]:  # noqa: ARG002 - some kinds need it
         """Return more arguments of one pool, by its other arguments."""
         return {}
+
+    def grant_bucket(
+        self,
+        name: str,  # noqa: ARG002 - a kind without BUCKETS
+        url: str,  # noqa: ARG002
+        account: tuple[str, str],  # noqa: ARG002
+    ) -> list[pulumi.Resource]:
+        """Let pods of a service account read and write objects of a bucket. Return the resources of the grant.
+
+        Args:
+            name: The beginning of the names of the resources.
+            url: The bucket and a folder of it, with the scheme BUCKETS.
+            account: The namespace and the name of the service account of Kubernetes.
+        """
+        return []
 
     def pipeline_wiring(self) -> dict[str, Any]:
         """Return the arguments of image pipelines for nodes of the cluster."""

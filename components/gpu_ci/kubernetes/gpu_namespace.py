@@ -143,6 +143,14 @@ def to_public_addresses(ports: list[int], private: list[str]) -> dict[str, Any]:
     return _egress([*public, *({"ipBlock": {"cidr": each}} for each in private)], [("TCP", port) for port in ports])
 
 
+def all_but_credentials() -> list[dict[str, Any]]:
+    """Return the peers of a policy for every address but those that give credentials."""
+    return [
+        {"ipBlock": {"cidr": cidr, "except": [str(each) for each in _CREDENTIALS if each.version == version]}}
+        for cidr, version in (("0.0.0.0/0", 4), ("::/0", 6))
+    ]
+
+
 def _egress(to: list[dict[str, Any]], ports: list[tuple[str, int]]) -> dict[str, Any]:
     rule = {"to": to, "ports": [{"protocol": protocol, "port": port} for protocol, port in ports]}
     return {"podSelector": {}, "policyTypes": ["Egress"], "egress": [rule]}

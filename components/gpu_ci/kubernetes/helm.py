@@ -2,12 +2,30 @@
 
 from __future__ import annotations
 
+import json
+import re
+from collections.abc import Iterable, Mapping
+from functools import cache
+from importlib.resources import files
 from typing import Any
 
 import pulumi
 import pulumi_kubernetes as kubernetes
 
 from ..component import Component
+
+_DASHED = re.compile(r'"x-kubernetes-[a-z-]+":')
+
+
+@cache
+def definitions_file(name: str) -> dict[str, Any]:
+    """Return a file of this package with the custom resource definitions of a chart, and their version.
+
+    The Pulumi SDK uses names with underscores. The provider converts them back to dashes (pulumi-kubernetes at
+    94977969, provider/pkg/provider/provider.go).
+    """
+    text = files(__package__).joinpath(name).read_text(encoding="utf-8")
+    return dict(json.loads(_DASHED.sub(lambda found: found[0].replace("-", "_"), text)))
 
 
 class HelmComponent(Component):
@@ -26,6 +44,27 @@ class HelmComponent(Component):
             opts=self.child(),
         )
         return namespace.metadata.name
+
+    def define(self, definitions: Iterable[Mapping[str, Any]]) -> list[pulumi.Resource]:
+        """Create or take over the definitions of the chart. They stay when the component is deleted.
+
+        Helm installs the definitions of a chart once, and never updates them (helm.sh/docs/chart_best_practices/
+        custom_resource_definitions). So Pulumi applies the definitions as patches. A patch also takes over an existing
+        definition, of Helm or kubectl. A normal resource would fail if the definition exists (pulumi-kubernetes
+        4.29.0).
+        """
+        return [
+            kubernetes.apiextensions.v1.CustomResourceDefinitionPatch(
+                f"{self.pulumi_resource_name}-{definition['spec']['names']['plural']}",
+                metadata={
+                    "name": definition["metadata"]["name"],
+                    "annotations": {**definition["metadata"]["annotations"], "pulumi.com/patchForce": "true"},
+                },
+                spec=definition["spec"],
+                opts=self.child(retain_on_delete=True),
+            )
+            for definition in definitions
+        ]
 
     def install(
         self,

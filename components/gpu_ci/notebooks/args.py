@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, ClassVar, Literal
+from typing import Annotated, ClassVar, Literal, Self
 
-from pydantic import Field
+from pydantic import AfterValidator, Field, model_validator
+from pydantic_core import InitErrorDetails
 
-from ..args import Args, ComponentArgs, Integer, SecretInput
+from ..args import Args, ComponentArgs, Input, Integer, SecretInput
+from ..errors import at_path, invalid, raise_problems
 from ..kubernetes import gpu_nodes
-from ..kubernetes.gpu_namespace import PrivateRange
+from ..kubernetes.gpu_namespace import CachedDns, DnsAddress, ImagePullSecret, PrivateRange
 from ..kubernetes.name_types import (
     EachOnce,
     Environment,
@@ -25,6 +27,37 @@ Host = Annotated[str, Field(pattern=r"^([a-z0-9]([-a-z0-9]*[a-z0-9])?\.)+[a-z]{2
 Branch = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._/-]{0,200}$")]
 CLAIM_PATH = "/storage"
 """The folder at which a task mounts the claim."""
+FINALLY_MIN = 10
+"""The limit of `publish`."""
+START_MIN = 10
+"""What an execution may need besides its notebook: to pull the image, and to transfer files."""
+# The default classes of GKE, EKS and small clusters whose disks one node mounts at a time
+# (docs.cloud.google.com/kubernetes-engine/docs/concepts/storage-overview, docs.aws.amazon.com/eks/latest/userguide/
+# create-storage-class.html, docs.k3s.io/storage).
+_ONE_NODE = {"standard", "standard-rwo", "premium-rwo", "gp2", "gp3", "auto-ebs-sc", "local-path", "hostpath"}
+
+
+def _inside(value: str) -> str:
+    """Return a path or pattern. It must not leave the folder of the repository."""
+    if value.startswith("/") or ".." in value.split("/"):
+        raise invalid(
+            "leaves the folder of the repository", "path-outside", safe_hint="a path from the root of the repository"
+        )
+    return value
+
+
+PathInside = Annotated[str, Field(min_length=1), AfterValidator(_inside)]
+
+
+def _many_nodes(value: str) -> str:
+    if value in _ONE_NODE:
+        raise invalid(
+            "has disks that only one node can mount, and tasks of a run are on several nodes",
+            "one-node-volume",
+            hint="a class with ReadWriteMany, such as standard-rwx or efs, or storage: {kind: bucket, …}",
+        )
+    return value
+
 
 Minutes = Annotated[Integer, Field(ge=1, le=10080)]
 
@@ -32,7 +65,9 @@ Minutes = Annotated[Integer, Field(ge=1, le=10080)]
 class Tests(Args):
     """The tests of the notebooks' results: a folder of the pushed repository, or of another one at a revision."""
 
-    path: str = Field(default="tests", description="the folder with the tests that pytest runs", examples=["tests"])
+    path: PathInside = Field(
+        default="tests", description="the folder with the tests that pytest runs", examples=["tests"]
+    )
     repository: Repository | None = Field(
         default=None,
         description="the repository of the same owner with the tests; by default the pushed repository",
@@ -41,6 +76,22 @@ class Tests(Args):
     revision: Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._/-]{0,200}$")] | None = Field(
         default=None, description="the tag or commit of `repository`", examples=["v1.4.0"]
     )
+
+    @model_validator(mode="after")
+    def _together(self) -> Self:
+        fields = {"repository": self.repository, "revision": self.revision}
+        if len(missing := [name for name, value in fields.items() if value is None]) == 1:
+            [other] = fields.keys() - missing
+            error = invalid(
+                f"is missing, and {other} has no effect without it",
+                "missing",
+                expected="both fields, or neither for tests in the pushed repository",
+                safe_hint="such as revision: v1.4.0"
+                if missing == ["revision"]
+                else "such as repository: kernels-tests",
+            )
+            raise_problems([at_path(error, None, *missing)])
+        return self
 
 
 class Timeouts(Args):
@@ -65,7 +116,7 @@ class Claim(Args):
     """A volume that many nodes mount, such as Filestore or EFS."""
 
     kind: Literal["claim"]
-    storage_class: Name = Field(
+    storage_class: Annotated[Name, AfterValidator(_many_nodes)] = Field(
         description="a storage class with the access mode ReadWriteMany", examples=["standard-rwx"]
     )
     size_gib: Integer = Field(default=1024, ge=1, le=65536, description="the size of the volume in GiB")
@@ -103,25 +154,26 @@ class GithubAccess(Args):
     private_key: SecretInput[Annotated[str, Field(min_length=1)]]
 
 
-class Notify(Args):
-    """Notifications of ended runs."""
+class Ends(Args):
+    """The ends of runs that are reported."""
 
     on: Annotated[list[Literal["failure", "recovery", "success"]], EachOnce] = Field(
         default=["failure", "recovery"],
         min_length=1,
         description="the ends that are reported: failure, recovery (the first good run after a failure), success",
     )
+
+
+class Notify(Ends):
+    """Notifications of ended runs."""
+
     url: SecretInput[Annotated[str, Field(min_length=1)]] = Field(
         description="the address of the receiver in the form of Apprise, such as slack://… or mailto://…"
     )
 
 
-class NotebookPipelineArgs(ComponentArgs):
-    """The arguments of a notebook pipeline."""
-
-    WIRING: ClassVar[frozenset[str]] = frozenset(
-        {"owner", "pool", "node_gpus", "gpu_resource", "environment", "tolerations", "github_host"}
-    )
+class NotebookChoices(ComponentArgs):
+    """What a user chooses for a notebook pipeline."""
 
     image: Image = Field(
         description="the image of every task, with the team's libraries: images/notebook, or an image built from it",
@@ -131,9 +183,11 @@ class NotebookPipelineArgs(ComponentArgs):
         min_length=1, description="the repositories whose pushes start a run, without the owner", examples=[["kernels"]]
     )
     branches: Annotated[list[Branch], EachOnce] = Field(
-        default=[], description="the branches whose pushes start a run; by default the default branch"
+        default=[],
+        examples=[["main"]],
+        description="the branches whose pushes start a run; by default the default branch",
     )
-    notebooks: Annotated[list[str], EachOnce] = Field(
+    notebooks: Annotated[list[PathInside], EachOnce] = Field(
         default=["notebooks/**/*.ipynb"],
         min_length=1,
         description="patterns of the notebooks' paths in a repository; a run without a notebook fails",
@@ -143,7 +197,10 @@ class NotebookPipelineArgs(ComponentArgs):
     cpus: Integer = Field(default=2, ge=1, le=384, description="the CPUs that one notebook requests")
     memory_gib: Integer = Field(default=8, ge=1, le=4096, description="the memory of one notebook in GiB")
     max_gpus: Integer | None = Field(
-        default=None, ge=1, description="the GPUs of all running notebooks together; by default those of one node"
+        default=None,
+        ge=1,
+        examples=[4],
+        description="the GPUs of all running notebooks together; by default those of one node",
     )
     retries: Integer = Field(
         default=1, ge=0, le=5, description="how often a task is repeated after a lost node; a bad notebook is not"
@@ -163,13 +220,6 @@ class NotebookPipelineArgs(ComponentArgs):
     rollout_percent: Integer = Field(
         default=100, ge=1, le=100, description="the share of the listed repositories whose pushes start a run"
     )
-    webhook_secret: SecretInput[Annotated[str, Field(min_length=16)]] = Field(
-        description="the secret that signs the deliveries of GitHub's webhook"
-    )
-    github: GithubAccess | None = Field(
-        default=None, description="the App for private repositories and commit statuses; by default neither"
-    )
-    notify: Notify | None = Field(default=None, description="notifications; by default none")
     namespace: NamespaceName | None = Field(
         default=None, description="the namespace that is created; by default the name of the component"
     )
@@ -179,6 +229,74 @@ class NotebookPipelineArgs(ComponentArgs):
     image_pull_secrets: PullSecrets = Field(
         default=[], description="Secrets of the namespace with logins of registries"
     )
+
+    @model_validator(mode="after")
+    def _enough(self) -> Self:
+        """Refuse what Tekton accepts, and what would then wait for ever or end too early."""
+        found = []
+        if self.max_gpus is not None and self.max_gpus < self.gpus:
+            error = invalid(
+                f"is less than the {self.gpus} of one notebook, so no notebook would start",
+                "quota-below-need",
+                hint=f"maxGpus: {self.gpus}, or more",
+            )
+            found.append(at_path(error, self.max_gpus, "max_gpus"))
+        limits = self.timeouts
+        needed = limits.queue_min + limits.notebook_min + START_MIN + FINALLY_MIN
+        if limits.pipeline_min < needed:
+            error = invalid(
+                f"ends a run before its notebook: queueMin and notebookMin, with {START_MIN} minutes to start and "
+                f"{FINALLY_MIN} for the report, are {needed}",
+                "ends-too-early",
+                hint=f"pipelineMin: {needed}, or more",
+            )
+            found.append(at_path(error, limits.pipeline_min, "timeouts", "pipeline_min"))
+        raise_problems(found)
+        return self
+
+    @property
+    def store(self) -> str:
+        """The URL of the storage inside a task."""
+        return self.storage.url.rstrip("/") if isinstance(self.storage, Bucket) else f"file://{CLAIM_PATH}"
+
+
+def too_many_gpus(gpus: int, node_gpus: int) -> InitErrorDetails:
+    """Return the problem of a notebook that fits on no node."""
+    error = invalid(
+        f"is more than the {node_gpus} of a node of the pool, so no notebook would start",
+        "too-large-for-node",
+        hint=f"gpus: {node_gpus}, or a pool with larger nodes",
+    )
+    return at_path(error, gpus, "gpus")
+
+
+class NotebookPipelineArgs(NotebookChoices):
+    """The arguments of a notebook pipeline."""
+
+    WIRING: ClassVar[frozenset[str]] = frozenset(
+        {
+            "owner",
+            "pool",
+            "webhook_secret",
+            "node_gpus",
+            "gpu_resource",
+            "environment",
+            "tolerations",
+            "github_host",
+            "logins",
+            "dns_addresses",
+            "cached_dns",
+            "credentials",
+        }
+    )
+
+    webhook_secret: SecretInput[Annotated[str, Field(min_length=16)]] = Field(
+        description="the secret that signs the deliveries of GitHub's webhook"
+    )
+    github: GithubAccess | None = Field(
+        default=None, description="the App for private repositories and commit statuses; by default neither"
+    )
+    notify: Notify | None = Field(default=None, description="notifications; by default none")
     owner: Annotated[str, Field(pattern=r"^[A-Za-z0-9-]{1,39}$")] = Field(
         description="the organization or user on GitHub", examples=["acme"]
     )
@@ -188,10 +306,18 @@ class NotebookPipelineArgs(ComponentArgs):
     environment: Environment = Field(default={}, description="environment variables of the notebook's container")
     tolerations: Tolerations = Field(default=[], description="taints of the pool besides that of GPU nodes")
     github_host: Host = Field(default="github.com", description="the host of GitHub")
+    logins: list[ImagePullSecret] = Field(
+        default=[], description="the logins of registries that become Secrets of the namespace"
+    )
+    dns_addresses: list[DnsAddress] = Field(default=[], description="the addresses of more DNS servers of the cluster")
+    cached_dns: Input[list[CachedDns]] = Field(
+        default=[], description="the addresses at which NodeLocal DNSCache answers, besides its own"
+    )
+    credentials: dict[str, Integer] = Field(
+        default={}, description="the ports of the addresses that give tasks their access to the bucket, by the address"
+    )
 
-    EXAMPLE: ClassVar[dict[str, Any]] = {}
-
-    @property
-    def store(self) -> str:
-        """The URL of the storage inside a task."""
-        return self.storage.url.rstrip("/") if isinstance(self.storage, Bucket) else f"file://{CLAIM_PATH}"
+    @model_validator(mode="after")
+    def _on_a_node(self) -> Self:
+        raise_problems([too_many_gpus(self.gpus, self.node_gpus)] if self.gpus > self.node_gpus else [])
+        return self

@@ -20,17 +20,13 @@ from typing import Any
 
 from ..kubernetes import gpu_nodes
 from ..kubernetes.name_types import CONTAINER_SECURITY, POD_SECURITY, environment, pull_secrets, tolerations
-from .args import CLAIM_PATH, Claim, NotebookPipelineArgs
+from .args import CLAIM_PATH, FINALLY_MIN, START_MIN, Claim, NotebookPipelineArgs
 
 TASKS_FOLDER = Path(__file__).parent / "tasks"
 PROGRAMS_PATH = "/gpu-ci"
 """The folder of the tasks' programs in a container."""
 WORK_PATH = "/work"
 """The folder for files of one task. It is empty at first."""
-FINALLY_MIN = 10
-"""The limit of `publish`."""
-START_MIN = 10
-"""What an execution may need besides its notebook: to pull the image, and to transfer files."""
 MOST_NOTEBOOKS = 64
 """The notebooks of one run. Their names must fit into one result of Tekton, of 4,096 bytes."""
 PUSH = "push"

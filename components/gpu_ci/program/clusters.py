@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Literal
 
 import pulumi
@@ -20,6 +20,7 @@ from gpu_ci.kubernetes.cluster import Cluster, Connection
 from gpu_ci.kubernetes.gpu_namespace import GpuNamespace, GpuNamespaceArgs, ImagePullSecret
 from gpu_ci.kubernetes.kueue import Kueue
 from gpu_ci.kubernetes.scale_set.args import Dind, OwnImage, RunnerChoices
+from gpu_ci.kubernetes.tekton import Tekton
 from gpu_ci.stack.clusters import CLUSTERS, namespace_of_pool
 from gpu_ci.stack.entries import Spec
 from gpu_ci.stack.parse import Stack
@@ -34,8 +35,14 @@ from .stack_file import stack_file, values_of
 class SharedCluster:
     """The connection to a cluster, and the arguments and options that it gives each pool."""
 
+    described: Cluster
     connection: Connection
     pools: Mapping[str, tuple[Mapping[str, Any], pulumi.ResourceOptions]]
+    in_cluster: pulumi.ResourceOptions = field(default_factory=pulumi.ResourceOptions)
+    """The options of resources on the cluster."""
+    for_tekton: Sequence[pulumi.Resource] = ()
+    """What notebook pipelines wait for."""
+    logins: Sequence[ImagePullSecret] = ()
 
     def args_of(self, spec: Spec) -> tuple[Any, pulumi.ResourceOptions]:
         """Return the arguments of a pool or image pipeline, checked against the cluster, and its options."""
@@ -67,13 +74,16 @@ def _cluster(
     short_name = naming.fit(name, 30)
     connection = described.connect(name, join(CLUSTERS, name), stack_file())
     if not pools:  # image pipelines use the cluster, and create nothing on it
-        return SharedCluster(connection, {})
+        return SharedCluster(described, connection, {})
     provider = kubernetes.Provider(f"{short_name}-cluster", kubeconfig=connection.kubeconfig)
     in_cluster = pulumi.ResourceOptions(providers=[provider])
     awaited = connection.create_shared(short_name, pools, in_cluster) if described.managed else []
     controller = _controller(f"{short_name}-arc", described, in_cluster)
     # Without Kueue's definitions, no LocalQueue of the namespace can be created.
     kueue = [Kueue(f"{short_name}-kueue", described.kueue, in_cluster)] if described.kueue and described.managed else []
+    tekton = (
+        [Tekton(f"{short_name}-tekton", described.tekton, in_cluster)] if described.tekton and described.managed else []
+    )
     wiring = {
         **connection.wiring(pools),
         # With private ranges, pods may reach the API server, because it may be in one of these ranges.
@@ -112,7 +122,7 @@ def _cluster(
             app = apps.get(f"poolApps.{pool}", apps.get("runnerApp"))
             placed = {"namespace": namespace.namespace, "namespace_gpus": gpus, **({"app": app} if app else {})}
             found[pool] = ({**wiring, **placed}, options)
-    return SharedCluster(connection, found)
+    return SharedCluster(described, connection, found, in_cluster, tekton, logins)
 
 
 def _by_namespace(pools: Sequence[tuple[str, Any]]) -> Mapping[str, list[tuple[str, Any]]]:

@@ -56,13 +56,14 @@ def _deploy() -> None:
         pulumi.export("networks", {region: network.state() for region, network in networks.items()})
 
     # The settings on GitHub. Pulumi's GitHub package is loaded only if the stack has such settings.
-    group = None
-    if stack.github:
+    group = at_github = None
+    if stack.github or any(entry.access for entry in stack.notebooks.values()):
         from . import github
 
-        github_facts = github.build(stack.github, stack.site)
+        github_facts, at_github = github.build(stack.github, stack.site)
         group = github_facts.get("runnerGroup")
-        pulumi.export("github", github_facts)
+        if stack.github:
+            pulumi.export("github", github_facts)
 
     # The resources that the pools of a cluster share. Pulumi's AWS and Kubernetes packages are loaded only if needed.
     shared: Mapping[str, SharedCluster] = {}
@@ -74,6 +75,12 @@ def _deploy() -> None:
     # One component for each pool, wired to the networks, the runner group and the clusters.
     late = LateInputs({region: network.subnetwork for region, network in networks.items()}, group, shared)
     built = pools.build(stack.specs, late)
+
+    # One component for each notebook pipeline, after the check of its pool.
+    if stack.notebooks:
+        from . import notebooks
+
+        pulumi.export("notebooks", notebooks.build(stack, shared, built, at_github))
 
     # One component for each image pipeline. No pool depends on a pipeline: a pool names a finished image.
     if stack.pipelines:

@@ -19,11 +19,12 @@ from .stack_file import stack_file, values_of
 _KEY = f"{SITE}.github.app.privateKey"
 
 
-def build(github_settings: Github | None, site: Site) -> dict[str, Any]:
-    """Create the settings with the site's GitHub App, and return their outputs. Without settings, do nothing."""
-    if github_settings is None or site.github is None:
-        return {}
+def build(github_settings: Github | None, site: Site) -> tuple[dict[str, Any], pulumi.ResourceOptions | None]:
+    """Create the settings with the site's GitHub App. Return their outputs, and the options of more such resources."""
+    if site.github is None:
+        return {}, None
     owner, app = site.github.owner, site.github.app
+    github_settings = github_settings or Github()
     values = values_of(_references(github_settings, app))
     # The provider's name contains the owner. If the owner changes, the old provider stays until it has deleted the old
     # resources.
@@ -42,7 +43,7 @@ def build(github_settings: Github | None, site: Site) -> dict[str, Any]:
     rulesets = {
         name: RepositoryRules(name, args, options).ruleset_id for name, args in sorted(github_settings.rules.items())
     }
-    return outputs | {name: made for name, made in (("secrets", places), ("rules", rulesets)) if made}
+    return outputs | {name: made for name, made in (("secrets", places), ("rules", rulesets)) if made}, options
 
 
 def _replace_with_owner(owner: str) -> pulumi.ResourceTransformation:

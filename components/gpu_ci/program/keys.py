@@ -11,7 +11,8 @@ from pydantic import Field
 
 from gpu_ci.gcp.runner_manager import ManagerSettings
 from gpu_ci.stack.github import Github
-from gpu_ci.stack.parse import PROJECT
+from gpu_ci.stack.notebooks import NotebookEntry
+from gpu_ci.stack.parse import NOTEBOOKS, PROJECT
 from gpu_ci.stack.site import GITHUB, MANAGER, SITE, Provider, Site
 from gpu_ci.stack.teams import TEAMS, Teams
 
@@ -25,6 +26,7 @@ class Keys(Provider):
         "github": GITHUB,
         "manager": MANAGER,
         "teams": TEAMS,
+        "notebooks": NOTEBOOKS,
     }
     """The key of each field in a stack file."""
 
@@ -39,4 +41,7 @@ class Keys(Provider):
     )
     teams: Teams = Field(
         default={}, description="teams by name: their repositories, for `gpu-ci cost report`, and what they may spend"
+    )
+    notebooks: dict[str, NotebookEntry] = Field(
+        default={}, description="notebook pipelines by name, which run the notebooks of a push on GPU nodes of a pool"
     )

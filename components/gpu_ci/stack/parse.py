@@ -33,9 +33,11 @@ if TYPE_CHECKING:
     from ..gcp.runner_manager import ManagerSettings
     from ..kubernetes.cluster import Cluster
     from .github import Github
+    from .notebooks import NotebookEntry
 
 PROJECT = "gcp:project"
-KEYS = (PROJECT, SITE, GITHUB, MANAGER, TEAMS, CLUSTERS, IMAGES, QUOTAS, POOLS)
+NOTEBOOKS = "gpu-ci:notebooks"
+KEYS = (PROJECT, SITE, GITHUB, MANAGER, TEAMS, CLUSTERS, IMAGES, QUOTAS, POOLS, NOTEBOOKS)
 """The keys of a stack file that the program reads. The other keys configure providers."""
 
 _NAMESPACE = "gpu-ci:"
@@ -120,6 +122,11 @@ class Stack:
         """The image pipelines of a known kind, sorted by name."""
         return self._pipelines[0]
 
+    @property
+    def notebooks(self) -> dict[str, NotebookEntry]:
+        """The notebook pipelines by name."""
+        return self._notebooks[0] or {}
+
     @cached_property
     def pools(self) -> list[tuple[str, PoolArgs]]:
         """Name and arguments of each pool whose fields have no problem."""
@@ -160,7 +167,7 @@ class Stack:
         problems += self._project_problems() + self._site[1] + self._github[1] + self._manager[1] + self._teams[1]
         if self.complete and SITE not in self.secrets:
             problems += requirements.missing_subnetworks(specs, site, problems + of_entries)
-        problems += self._pools[1] + self._clusters[1] + self._pipelines[1]
+        problems += self._pools[1] + self._clusters[1] + self._pipelines[1] + self._notebooks[1]
         if self.complete:
             has_manager = self.values[MANAGER] is not None
             problems += requirements.missing_registration(self.specs, site, github, self.secrets, manager=has_manager)
@@ -232,6 +239,10 @@ class Stack:
         return check_entries(images.FAMILY, Spec, given, of_clusters, self._has_clusters, self._wiring_of_pipeline)
 
     @cached_property
+    def _notebooks(self) -> tuple[dict[str, NotebookEntry] | None, list[Problem]]:
+        return _with_package(NOTEBOOKS, self._parsed_notebooks)
+
+    @cached_property
     def _quotas(self) -> tuple[Quotas, list[Problem]]:
         valid = pools.valid_pools(self.specs, self._problems)
         return quotas.check(self.values[QUOTAS], quotas.demands(valid), self.project, quotas.ladder_demands(valid))
@@ -278,6 +289,13 @@ class Stack:
         from ..gcp.runner_manager import ManagerSettings  # loads Pulumi's Google package, which only some stacks need
 
         return section(ManagerSettings, MANAGER, self.values[MANAGER])
+
+    def _parsed_notebooks(self) -> tuple[dict[str, NotebookEntry], list[Problem]]:
+        if self.values[NOTEBOOKS] is None:
+            return {}, []
+        from . import notebooks  # loads Pulumi's Kubernetes package
+
+        return notebooks.check(NOTEBOOKS, self.values[NOTEBOOKS], self.specs, self.values[POOLS], self.clusters)
 
     def _parsed_github(self) -> tuple[Github | None, list[Problem]]:
         github = self.values[GITHUB]

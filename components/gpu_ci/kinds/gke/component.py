@@ -10,20 +10,13 @@ from ... import naming
 from ...args import Args
 from ...gcp.gke_gpu_node_pool import GkeGpuNodePool
 from ...gcp.gke_nodes.args import GkeGpuNodePoolArgs
-from ...kubernetes.name_types import Toleration
 from ...kubernetes.pool.runners import ClusterRunnerPool
 from .args import GkeRunnerPoolArgs
 from .kind import KIND
 
-# GKE mounts the driver's libraries here, and no program adds the folder to the path of the loader
-# (docs.cloud.google.com/kubernetes-engine/docs/how-to/gpus, "About the CUDA libraries").
-_ENVIRONMENT = {"LD_LIBRARY_PATH": "/usr/local/nvidia/lib64"}
 # The label with the name of the node pool, which GKE adds to every node (docs.cloud.google.com/kubernetes-engine/docs/
 # concepts/node-pools).
 _NODE_POOL_LABEL = "cloud.google.com/gke-nodepool"
-# The taint that GKE adds to nodes with Arm CPUs (docs.cloud.google.com/kubernetes-engine/docs/how-to/
-# prepare-arm-workloads-for-deployment).
-_ARM = Toleration(key="kubernetes.io/arch", value="arm64")
 
 
 class GkeRunnerPool(ClusterRunnerPool):
@@ -64,8 +57,6 @@ class GkeRunnerPool(ClusterRunnerPool):
             nodes,
             rerun_on=[nodes.generation],
             node_labels={_NODE_POOL_LABEL: nodes.node_pool_name},
-            environment=_ENVIRONMENT,
-            tolerations=[_ARM] if args.machine.architecture == "arm64" else [],
         )
         self.node_pool_name = nodes.node_pool_name
         self.service_account_email = nodes.service_account_email

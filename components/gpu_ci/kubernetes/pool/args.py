@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, cast
 
 from pydantic import Field, ValidationInfo, field_validator
@@ -12,7 +12,7 @@ from ...args import Args, Input, Integer, MayBeOpen, StrictBool
 from ...pool_args import PoolArgs, Surroundings
 from ...validation_errors import join
 from ..kueue_labels import QueueName
-from ..name_types import EachOnce, Image, NamespaceName
+from ..name_types import EachOnce, Image, NamespaceName, Toleration
 from ..scale_set.args import ControllerReference, GithubApp, RunnerChoices
 from ..scale_set.rules import ConfigUrl
 from . import rules
@@ -192,6 +192,16 @@ class RunnerPoolArgs(PoolArgs):
     def node(self) -> Node:
         """The smallest node of the pool."""
         return cast("Node", self.node_of(dict(self)))  # the machine of valid arguments is valid
+
+    @property
+    def pod_environment(self) -> Mapping[str, str]:
+        """The environment variables that containers with GPUs need on nodes of the pool."""
+        return {}
+
+    @property
+    def pod_tolerations(self) -> Sequence[Toleration]:
+        """The tolerations of taints that nodes of the pool have in addition to the taint of GPU nodes."""
+        return ()
 
     @property
     def max_runners(self) -> int:

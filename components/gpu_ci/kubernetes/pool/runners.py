@@ -11,7 +11,6 @@ import pulumi
 from ... import naming
 from ...component import Component
 from ..image_pre_pull import ImagePrePull, ImagePrePullArgs
-from ..name_types import Toleration
 from ..runner_scale_set import RunnerScaleSet, RunnerScaleSetArgs
 from ..scale_set import pod as runner_pod
 from ..smoke_job import SmokeJob, SmokeJobArgs
@@ -39,8 +38,6 @@ class ClusterRunnerPool(Component):
         *,
         rerun_on: Sequence[pulumi.Input[str]],
         node_labels: Mapping[str, pulumi.Input[str]] = MappingProxyType({}),
-        environment: Mapping[str, str] = MappingProxyType({}),
-        tolerations: Sequence[Toleration] = (),
         transformations: Sequence[pulumi.ResourceTransformation] = (),
     ) -> None:
         """Create the check of the nodes, and the runners, which are created or changed only after the check has passed.
@@ -52,8 +49,6 @@ class ClusterRunnerPool(Component):
             rerun_on: The identifiers of the nodes' configuration. After a change, the check runs again.
             node_labels: The labels that only these nodes have. During a replacement, the old nodes have the labels of
                 the pool, too.
-            environment: The environment variables of containers with GPUs that these nodes need.
-            tolerations: The tolerations of taints that these nodes have in addition to the taint of GPU nodes.
             transformations: Transformations of the check, such as a hook that explains its failure.
         """
         machine, runner = args.node.machine, args.runner
@@ -75,8 +70,8 @@ class ClusterRunnerPool(Component):
                 min_compute_capability=machine.gpu.compute_capability,
                 deadline_sec=args.smoke.deadline_sec,
                 node_labels=dict(node_labels),
-                environment=dict(environment),
-                tolerations=list(tolerations),
+                environment=dict(args.pod_environment),
+                tolerations=list(args.pod_tolerations),
                 rerun_on=list(rerun_on),
             ),
             self.child(depends_on=[nodes], transformations=list(transformations)),
@@ -90,7 +85,7 @@ class ClusterRunnerPool(Component):
                     pool=name,
                     images=rules.pre_pulled_images(runner, args.pre_pull.images),
                     image_pull_secrets=runner.image_pull_secrets,
-                    tolerations=list(tolerations),
+                    tolerations=list(args.pod_tolerations),
                     pause_image=args.pre_pull.pause_image,
                 ),
                 self.child(),
@@ -105,8 +100,8 @@ class ClusterRunnerPool(Component):
                 min_idle=args.min_idle,
                 pool=name,
                 queue=args.queue,
-                environment=dict(environment),
-                tolerations=list(tolerations),
+                environment=dict(args.pod_environment),
+                tolerations=list(args.pod_tolerations),
                 namespace=args.namespace,
                 controller=args.controller,
                 app=args.app,

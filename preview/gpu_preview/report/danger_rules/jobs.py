@@ -114,6 +114,11 @@ JOB_RESOURCES = (
         "ephemeralrunnerset_controller.go in github.com/actions/actions-runner-controller: JobStillRunningException",
     ),
     JobResource(
+        ("kubernetes:operator.tekton.dev/v1alpha1:TektonConfig",),
+        "Tekton is deleted, and runs of every program of the cluster end without a result",
+        "docs/TektonConfig.md in github.com/tektoncd/operator",
+    ),
+    JobResource(
         ("kubernetes:core/v1:Namespace",),
         "every object in the namespace is deleted, including pods that run a job",
         "kubernetes.io/docs/tasks/administer-cluster/namespaces/",
@@ -132,11 +137,17 @@ _KUEUE = JobResource(
     "runners that wait for quota do not start",
     "charts/kueue/templates/crd in github.com/kubernetes-sigs/kueue",
 )
+_TEKTON = JobResource(
+    (_HELM,),
+    "no operator repairs or updates Tekton any more, and a TektonConfig cannot be deleted",
+    "pkg/reconciler in github.com/tektoncd/operator",
+)
 CHARTS = {
     "gha-runner-scale-set": _SCALE_SET,
     "gha-runner-scale-set-controller": _CONTROLLER,
     "actions-runner-controller": _CONTROLLER,
     "kueue": _KUEUE,
+    "tekton-operator": _TEKTON,
 }
 """Helm releases of GitHub's runners and of the controllers that start them, by the last part of the chart's name."""
 

@@ -12,7 +12,7 @@ from pulumi_sandbox.providers import bridged
 from pulumi_sandbox.providers.cloud import Cloud
 from pulumi_sandbox.providers.diff import UPDATE, Change
 from pulumi_sandbox.providers.kubernetes import cluster as kubernetes_cluster
-from pulumi_sandbox.providers.kubernetes import kueue, objects, validation
+from pulumi_sandbox.providers.kubernetes import kueue, objects, tekton, validation
 from pulumi_sandbox.providers.kubernetes.helm.charts import RUNNER_SET
 from pulumi_sandbox.providers.kubernetes.objects import inner
 from pulumi_sandbox.providers.kubernetes.releases import DEFINITION, PATCH, Releases
@@ -177,6 +177,8 @@ class Kubernetes(Cloud):
             yield from self.releases.refusals(res)
         if objects.group(res.token) == kueue.GROUP and res.old_inputs is None:
             yield from kueue.refusals(self.context.world, res.token)
+        if res.old_inputs is None:
+            yield from tekton.refusals(self.context.world, res.token)
         if res.token == JOB and res.old_inputs is None:
             yield from self.gate.refusals(res)
 
@@ -221,13 +223,15 @@ class Kubernetes(Cloud):
             # An API server counts its writes. Here, the time gives every write a higher number.
             "resourceVersion": str(time.time_ns() // 1_000_000),
         }
-        return {"metadata": metadata, **objects.server_fields(res, metadata)}
+        status = tekton.conditions(self.context.world, res.token, res.inputs)
+        return {"metadata": metadata, **objects.server_fields(res, metadata), **status}
 
     def created(self, res: Resource) -> None:
         if res.token == RELEASE:
             self.releases.install(res)
         elif objects.kind(res.token) == "DaemonSet":
             self.workloads.place_pods(Record(res.token, res.id, res.name, "", res.inputs), res.log)
+        tekton.created(self.context.world, res)
 
     updated = created
 
@@ -257,11 +261,15 @@ class Kubernetes(Cloud):
         if res.token == RELEASE:
             self.releases.drain(res)
 
+    def delete_blockers(self, res: Resource) -> Iterable[str]:
+        return tekton.delete_blockers(self.context.world, res.token)
+
     def deleted(self, res: Resource) -> None:
         if res.token == RELEASE:
             self.releases.remove(res)
         elif res.token == JOB:
             self.gate.forget(res)
+        tekton.deleted(self.context.world, res)
 
     def invoke(self, token: str, arguments: dict[str, Any]) -> tuple[dict[str, Any], tuple[str, ...]]:
         if token == RENDER and not self.lookups.can_answer(token):
@@ -285,7 +293,7 @@ class Kubernetes(Cloud):
         if objects.group(res.token) == kueue.GROUP and (is_cluster_wide := kueue.is_cluster_wide(kind)) is not None:
             return not is_cluster_wide
         # The scope of a custom resource comes from its definition in a stack. The default is namespaced.
-        for row in self.context.world.find(DEFINITION):
+        for row in (*self.context.world.find(DEFINITION), *self.context.world.find(PATCH)):
             spec = row.inputs.get("spec") or {}
             if (spec.get("names") or {}).get("kind") == kind and spec.get("group") == objects.group(res.token):
                 return bool(spec.get("scope") == "Namespaced")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 
 import gpu_catalog
@@ -44,6 +44,14 @@ class PoolArgs(RunnerPoolArgs, Nodes):
         disk = fields.get("disk_gib")
         return Node(TWO_L4, 20, 80, disk, None if disk is None else disk - 20, "machine type")
 
+    @property
+    def pod_environment(self) -> Mapping[str, str]:
+        return {"LD_LIBRARY_PATH": "/usr/local/nvidia/lib64"}
+
+    @property
+    def pod_tolerations(self) -> Sequence[Toleration]:
+        return [Toleration(key="kubernetes.io/arch", value="arm64")]
+
 
 class Pool(ClusterRunnerPool):
     """A pool on these nodes."""
@@ -59,8 +67,6 @@ class Pool(ClusterRunnerPool):
             args,
             nodes,
             node_labels={"gke-nodepool": "l4-new"},
-            environment={"LD_LIBRARY_PATH": "/usr/local/nvidia/lib64"},
-            tolerations=[Toleration(key="kubernetes.io/arch", value="arm64")],
             rerun_on=["one"],
         )
         self.register()

@@ -23,7 +23,7 @@ from pulumi_sandbox.providers.sdk.shape_check import did_you_mean
 from pulumi_sandbox.providers.values import Unknown
 
 CONTROLLER, SCALE_SET, PLUGIN = "gha-runner-scale-set-controller", "gha-runner-scale-set", "nvidia-device-plugin"
-KUEUE = "kueue"
+KUEUE, TEKTON = "kueue", "tekton-operator"
 # helm.sh/helm v3, pkg/chartutil/validate_name.go; templates/_helpers.tpl.
 RELEASE_NAME_MOST, SCALE_SET_NAME_MOST = 53, 45
 VALUE_TYPES: dict[str, tuple[type, ...]] = {
@@ -184,9 +184,17 @@ def _kueue(release: str, _: str, values: Values, chart_version: str) -> Iterator
     yield DEPLOYMENT, {"metadata": {"name": name, "labels": labels}, "spec": {"replicas": 1}}
 
 
+def _tekton(release: str, _: str, values: Values, chart_version: str) -> Iterator[Object]:
+    labels = {"app.kubernetes.io/name": TEKTON, "app.kubernetes.io/instance": release, VERSION: chart_version}
+    name = fullname(TEKTON, release, values)
+    for each in (name, f"{name}-webhook"):
+        yield DEPLOYMENT, {"metadata": {"name": each, "labels": labels}, "spec": {"replicas": 1}}
+
+
 MAKERS: dict[str, Callable[[str, str, Values, str], Iterator[Object]]] = {
     CONTROLLER: _controller,
     SCALE_SET: _scale_set,
     PLUGIN: _plugin,
     KUEUE: _kueue,
+    TEKTON: _tekton,
 }

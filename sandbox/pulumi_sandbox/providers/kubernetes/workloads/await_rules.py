@@ -20,6 +20,8 @@ DEFAULT_TIMEOUT_SEC = 600.0  # job.go, DefaultJobTimeoutMins
 SKIP, REPLACE, WAIT_FOR = (f"pulumi.com/{one}" for one in ("skipAwait", "replaceUnready", "waitFor"))
 # A path follows RFC 9535, so a name with a hyphen needs brackets.
 EXPRESSION = re.compile(r"jsonpath=\{\s*\$?(.*?)\s*\}(?:=(.+))?")
+# internal/awaiter.go, a condition with its status, which is True by default.
+CONDITION = re.compile(r"condition=([A-Za-z.]+)(?:=(.+))?")
 STEP = re.compile(r"""\.([A-Za-z_][A-Za-z0-9_]*)|\[(?:"([^"]+)"|'([^']+)')\]""")
 TIMED_OUT = (
     'resource "{}" was successfully created, but the Kubernetes API server reported that it failed to fully initialize '
@@ -124,6 +126,9 @@ def check_conditions(res: Resource, live: Mapping[str, Any]) -> None:
 
 
 def _holds(expression: str, live: Mapping[str, Any]) -> bool:
+    if condition := CONDITION.fullmatch(expression):
+        wanted = (condition[1], condition[2] or "True")
+        return wanted in [(one.get("type"), one.get("status")) for _, one in items(inner(live, "status", "conditions"))]
     found = EXPRESSION.fullmatch(expression)
     if found is None or "".join(step[0] for step in STEP.finditer(found[1])) != found[1]:
         raise Refused(
