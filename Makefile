@@ -16,7 +16,7 @@ unexport PYTHONDONTWRITEBYTECODE
 .NOTPARALLEL:
 .DEFAULT_GOAL := help
 .PHONY: help up bootstrap preview job build down test test-slow test-all test-kill test-boots test-histories test-kubernetes test-monitoring test-live test-gpu test-images check format golden docs diagrams site dist lock policy bench clean
-.PHONY: runtime dev comment torch engine languages control-plane monitoring
+.PHONY: runtime dev comment torch notebook-tools engine languages control-plane monitoring
 
 help: ## this list
 	@printf 'gpu-ci: GPU runners for CI as Pulumi components. No command below needs an account, unless it says so.\n\n'
@@ -47,7 +47,7 @@ down: engine ## destroy the stack in the sandbox
 	@printf '\nYou need not remove the empty stack: make up deploys it again, and make clean removes the sandbox.\n'
 	@printf 'To remove it anyway, run %s stack rm %s. It keeps Pulumi.%s.yaml, which plain pulumi deletes.\n' '$(SANDBOX)' '$(STACK)' '$(STACK)'
 
-test: dev comment engine torch policy ## run the tests, some on the real engine (PYTEST_ARGS="-k name" selects tests)
+test: dev comment engine torch policy notebook-tools ## run the tests, some on the real engine (PYTEST_ARGS="-k name" selects tests)
 	@.venv/bin/python -m pytest -n 4 --dist worksteal $(PYTEST_ARGS)
 
 test-slow: dev comment languages torch policy ## run the tests that `make test` leaves out, most on the real engine; 20 minutes
@@ -125,7 +125,7 @@ bench: dev engine ## run the benchmarks and print ratios; minutes, not part of t
 	@.venv/bin/python -m bench $(ARGS)
 
 clean: ## remove installed and built files and the sandbox's state
-	@rm -rf .venv .venv-comment .venv-torch .venv-policy .tools .engine .control-plane .monitoring .sandbox .mypy_cache .pytest_cache .ruff_cache .hypothesis .site
+	@rm -rf .venv .venv-comment .venv-torch .venv-policy .venv-notebook .tools .engine .control-plane .monitoring .sandbox .mypy_cache .pytest_cache .ruff_cache .hypothesis .site
 	@printf 'Removed the environments, the engine and the sandbox. The next make installs them again.\n'
 
 # The targets above depend on these. Each does nothing if its result exists.
@@ -140,6 +140,9 @@ comment:
 
 torch:
 	@$(PYTHON) tools/install.py torch
+
+notebook-tools:
+	@$(PYTHON) tools/install.py notebook
 
 engine: runtime
 	@$(SANDBOX) engine --quiet

@@ -113,6 +113,14 @@ def policy_python() -> Path:
     return python
 
 
+@pytest.fixture(scope="session")
+def notebook_python() -> Path:
+    """The interpreter of the tasks of notebook pipelines. Its absence is a failure, as that of torch is."""
+    python = ROOT / ".venv-notebook" / "bin" / "python"
+    assert python.exists(), "the environment of notebooks is not installed; run: make notebook-tools"
+    return python
+
+
 @pytest.fixture
 def golden() -> Callable[[str, str], None]:
     """Compare a text with tests/golden/<name>; GOLDEN=write (make golden) writes it instead."""

@@ -1,6 +1,6 @@
 """Installs one of the checkout's environments from its lock, whole or not at all.
 
-    python3 tools/install.py uv|runtime|dev|comment|torch|policy
+    python3 tools/install.py uv|runtime|dev|comment|torch|policy|notebook
 
 An environment counts as installed if it has a stamp, which is written last. An environment without a stamp is the
 result of an interrupted installation, so it is removed and created again.
@@ -35,6 +35,7 @@ ENVIRONMENTS = {
     "comment": (".venv-comment", "tools/locks/comment.lock", False),
     "torch": (".venv-torch", "agent/gpu_agent/torch.lock", False),
     "policy": (".venv-policy", "policies/requirements.lock", False),
+    "notebook": (".venv-notebook", "tools/locks/notebook.lock", False),
 }
 # The folders of this project that an environment without the project imports from:
 # - torch: the smoke check runs in it (`.venv-torch/bin/python -m gpu_smoke`).
@@ -235,7 +236,7 @@ def install(name: str) -> None:
         run(UV, "pip", "install", "--quiet", "--no-deps", "--no-build-isolation", "--python", python,
             "--editable", ".")  # fmt: skip
     else:
-        lines = "".join(f"{ROOT / each}\n" for each in FOLDERS[name])
+        lines = "".join(f"{ROOT / each}\n" for each in FOLDERS.get(name, ()))
         for packages in folder.glob("lib/python*/site-packages"):
             (packages / "gpu_ci.pth").write_text(lines)
     if name == "torch":

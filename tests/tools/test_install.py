@@ -38,7 +38,7 @@ class Checkout:
         (self.root / "tools" / "install.py").write_text((ROOT / "tools" / "install.py").read_text())
         for lock in (
             *("requirements.lock", "policies/requirements.lock", "tools/locks/dev.lock", "tools/locks/comment.lock"),
-            *("agent/gpu_agent/torch.lock", "agent/gpu_agent/uv.lock"),
+            *("tools/locks/notebook.lock", "agent/gpu_agent/torch.lock", "agent/gpu_agent/uv.lock"),
         ):
             (self.root / lock).parent.mkdir(parents=True, exist_ok=True)
             (self.root / lock).write_text(f"# {lock}\n")
@@ -166,6 +166,7 @@ def test_torch_comes_from_its_lock_where_the_index_does_not_answer(checkout: Che
     [
         ("policy", "policies/requirements.lock", ["catalog", "common", "smoke"]),
         ("comment", "tools/locks/comment.lock", ["catalog", "common", "components", "preview"]),
+        ("notebook", "tools/locks/notebook.lock", []),
     ],
 )
 def test_an_environment_without_this_project_comes_from_its_lock_and_finds_folders(
