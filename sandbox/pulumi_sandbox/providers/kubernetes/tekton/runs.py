@@ -25,7 +25,7 @@ from pulumi_sandbox.world.store import Exists, Record, World, now
 API, TRIGGERS = "kubernetes:tekton.dev/v1", "kubernetes:triggers.tekton.dev/v1beta1"
 PIPELINE_RUN = f"{API}:PipelineRun"
 QUOTA = "kubernetes:core/v1:ResourceQuota"
-POLL_SEC = 0.1
+POLL_SEC, SCHEDULE_SEC = 0.1, 0.5
 # The field startedAt that the entrypoint writes before the results (pkg/entrypoint/entrypointer.go).
 _STARTED = {"key": "StartedAt", "value": "2026-01-01T00:00:00.000Z", "type": 3}
 PENDING, QUOTA_EXCEEDED = "ExceededNodeResources", "ExceededResourceQuota"
@@ -140,6 +140,7 @@ class _Execution:
     pipeline: Mapping[str, Any]
     tasks: Mapping[str, Any]
     stopped: dict[str, threading.Event] = field(default_factory=dict)
+    stored: dict[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self.namespace = str(self.run_object["metadata"]["namespace"])
@@ -168,20 +169,22 @@ class _Execution:
 
     def _store(self) -> None:
         status, reason, message = self.engine.condition()
-        ended = {"completionTime": now()} if self.engine.end else {}
         children = [
             {"apiVersion": "tekton.dev/v1", "kind": "TaskRun", "name": each.name, "pipelineTaskName": each.task}
             for each in self.engine.all()
         ]
-        condition = {"type": "Succeeded", "status": status, "reason": reason, "message": message}
         found = {
-            "conditions": [condition], "startTime": self.started, **ended, "childReferences": children,
-            "skippedTasks": self.engine.skipped(), "results": self.engine.results() if self.engine.end else [],
-        }  # fmt: skip
-        row_id = f"{self.namespace}/{self.engine.name}"
-        row = self.runs.world.get(PIPELINE_RUN, row_id)
-        if row and {**(row.outputs.get("status") or {}), "completionTime": 0} != {**found, "completionTime": 0}:
-            self.runs.world.update(PIPELINE_RUN, row_id, outputs={**row.outputs, "status": found}, quiet=True)
+            "conditions": [{"type": "Succeeded", "status": status, "reason": reason, "message": message}],
+            "startTime": self.started,
+            "childReferences": children,
+            "skippedTasks": self.engine.skipped(),
+            "results": self.engine.results() if self.engine.end else [],
+        }
+        if found != self.stored:
+            self.stored = found
+            end = {"completionTime": now()} if self.engine.end else {}
+            outputs = {**self.run_object, "status": {**found, **end}}
+            self.runs.world.update(PIPELINE_RUN, f"{self.namespace}/{self.engine.name}", outputs=outputs, quiet=True)
 
     def _attempt(self, task_run: TaskRun) -> None:
         """Run one attempt of a TaskRun, from its pod to its end."""
@@ -283,7 +286,7 @@ class _Execution:
             if reason != waiting:
                 waiting = reason
                 runs.changed(self.engine.name, task_run, f"{reason}: {placed.message}" if placed.message else reason)
-            stopped.wait(POLL_SEC)
+            stopped.wait(SCHEDULE_SEC)
         return None
 
     def _over_quota(self, spec: Mapping[str, Any]) -> bool:
