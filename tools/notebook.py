@@ -79,7 +79,7 @@ EXAMPLES = {
 def main() -> int:
     """Return 0 if every run succeeded, 1 if one failed, and 130 if one was cancelled."""
     parser = argparse.ArgumentParser(prog="make notebook", description="Run notebooks of a push in the sandbox.")
-    parser.add_argument("--python", default=str(ROOT / ".notebook"), help="the environment with papermill")
+    parser.add_argument("--python", default=str(ROOT / ".venv-notebook"), help="the environment with papermill")
     parser.add_argument("--verbose", action="store_true", help="print the output of the tasks")
     parser.add_argument("--example", choices=EXAMPLES, default="passing", metavar="NAME",
                         help=f"the push: {', '.join(EXAMPLES)} (default: %(default)s)")  # fmt: skip
@@ -88,7 +88,7 @@ def main() -> int:
     if not (programs / "python3").exists():
         sys.stderr.write(
             f"notebook: no environment with papermill\n  got: {programs}\n  expected: a folder with python3\n"
-            "  hint: run make notebook, which creates it\n"
+            "  hint: run make notebook-tools, which creates it\n"
         )
         return 2
     example = EXAMPLES[options.example]

@@ -1,4 +1,4 @@
-"""Tests of what the notebooks printed. NOTEBOOK_OUTPUT is the folder with the executed notebooks."""
+"""Tests of what the notebooks printed. NOTEBOOK_OUTPUT/notebooks has a folder for each notebook, by its path."""
 
 import json
 import os
@@ -7,7 +7,7 @@ from pathlib import Path
 
 
 def printed(name: str) -> str:
-    notebook = json.loads((Path(os.environ["NOTEBOOK_OUTPUT"]) / f"notebooks/{name}/out.ipynb").read_text())
+    notebook = json.loads((Path(os.environ["NOTEBOOK_OUTPUT"]) / f"notebooks/notebooks/{name}/out.ipynb").read_text())
     outputs = [each for cell in notebook["cells"] for each in cell.get("outputs", ())]
     return "".join("".join(each["text"]) for each in outputs if each["output_type"] == "stream")
 
