@@ -90,7 +90,7 @@ class Listener:
         return spec
 
     def _interceptor(self, name: str) -> Callable[..., None]:
-        known = {"github": self._github, "cel": self._cel}
+        known: dict[str, Callable[..., None]] = {"github": self._github, "cel": self._cel}
         if name not in known:
             raise Refused(f"the sandbox does not run this interceptor\n  got: {name}\n  expected: {', '.join(known)}")
         return known[name]

@@ -188,7 +188,8 @@ class _Execution:
 
     def _attempt(self, task_run: TaskRun) -> None:
         """Run one attempt of a TaskRun, from its pod to its end."""
-        stopped, reason, results = self.stopped[task_run.name], STEP_FAILED, {}
+        stopped, reason = self.stopped[task_run.name], STEP_FAILED
+        results: Mapping[str, Value] = {}
         task = self.tasks[self.refs[task_run.task]]
         with tempfile.TemporaryDirectory(prefix="pulumi-sandbox-tekton-") as folder:
             paths = {
@@ -234,7 +235,8 @@ class _Execution:
         scope |= {f"results.{key}.path": str(each) for key, each in paths.items()}
         [step] = task["steps"]
         settings, claims = self.runs.settings, self._claims(task, step)
-        environment, written = {}, {f"$(results.{key}.path)" for key in paths}
+        environment: dict[str, str] = {}
+        written = {f"$(results.{key}.path)" for key in paths}
         for _, each in items(step.get("env")):
             key, value = str(each["name"]), str(each.get("value", ""))
             if ref := inner(each, "valueFrom", "secretKeyRef"):
@@ -309,7 +311,7 @@ def _request(spec: Any, resource: str) -> Any:
 
 def _results(task: Mapping[str, Any], paths: Mapping[str, Path]) -> dict[str, Value] | None:
     """Return the written results; None if they do not fit into a termination message, or have the wrong type."""
-    texts = {key: path.read_text(encoding="utf-8") for key, path in paths.items() if path.is_file()}
+    texts = {key: path.read_text(encoding="utf-8", errors="replace") for key, path in paths.items() if path.is_file()}
     message = [_STARTED, *({"key": key, "value": text, "type": 1} for key, text in texts.items())]
     if len(json.dumps(message, separators=(",", ":")).encode()) > MESSAGE_BYTES:
         return None
