@@ -4,6 +4,7 @@ PYTHON ?= python3
 STACK ?= staging
 ARGS ?=
 BUILD ?= passing
+NOTEBOOK ?= passing
 DOCKER ?= docker
 IMAGES ?= runtime runner dev
 SANDBOX := .venv/bin/pulumi-sandbox
@@ -15,7 +16,7 @@ unexport PYTHONDONTWRITEBYTECODE
 # The environments are created one after the other, also with make -j.
 .NOTPARALLEL:
 .DEFAULT_GOAL := help
-.PHONY: help up bootstrap preview job build down test test-slow test-all test-kill test-boots test-histories test-kubernetes test-monitoring test-live test-gpu test-images check format golden docs diagrams site dist lock policy bench clean
+.PHONY: help up bootstrap preview job build notebook down test test-slow test-all test-kill test-boots test-histories test-kubernetes test-monitoring test-live test-gpu test-images check format golden docs diagrams site dist lock policy bench clean
 .PHONY: runtime dev comment torch notebook-tools engine languages control-plane monitoring
 
 help: ## this list
@@ -41,6 +42,9 @@ job: engine torch ## queue a job in the sandbox; the runner manager starts a mac
 
 build: engine torch ## run a build in the sandbox, with a step on a GPU machine (BUILD=failing, cancelled or preempted)
 	@.venv/bin/python -m tools.build --stack '$(STACK)' --example '$(BUILD)' $(ARGS)
+
+notebook: runtime notebook-tools ## run the notebooks of a push in the sandbox (NOTEBOOK=failing, hanging, cancelled, two-runs or bad-tests)
+	@.venv/bin/python -m tools.notebook --example '$(NOTEBOOK)' $(ARGS)
 
 down: engine ## destroy the stack in the sandbox
 	@$(SANDBOX) destroy --stack '$(STACK)' --yes $(ARGS)

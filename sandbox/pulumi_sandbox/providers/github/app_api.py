@@ -24,6 +24,7 @@ from pulumi_sandbox.providers.github.actions.state import Actions
 from pulumi_sandbox.providers.github.organizations import DEFAULT_PERMISSIONS, Organizations
 from pulumi_sandbox.providers.github.repositories import Repositories, Repository
 from pulumi_sandbox.providers.github.rest import NO_ACCESS, Caller, Refused, Request, Route, paged
+from pulumi_sandbox.providers.github.statuses_api import StatusesApi
 from pulumi_sandbox.providers.machines.local_server import Answer, as_json
 from pulumi_sandbox.providers.machines.local_services import Call
 from pulumi_sandbox.providers.rsa_key import signed
@@ -70,7 +71,8 @@ class GithubAppApi:
     @cached_property
     def _routes(self) -> list[Route]:
         repositories_route = Route("GET", "/installation/repositories", "", "", self._installation_repositories)
-        return [repositories_route, *RunnersApi(self.actions).routes(), *RunsApi(self.actions).routes()]
+        apis = (RunnersApi(self.actions), RunsApi(self.actions), StatusesApi(self.world))
+        return [repositories_route, *(route for api in apis for route in api.routes())]
 
     def answer(self, call: Call) -> Answer:
         """Answer one request. Refusals have the form of GitHub."""
