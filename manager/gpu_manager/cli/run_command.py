@@ -215,7 +215,8 @@ class Loop:
         self._meter = Meter(self._pools)
         if prometheus:
             prometheus.add(self._pools)
-        self._lines = LogLines(self._meter, share=list(pools).index(name) + 1) if measured else None
+        share = list(pools).index(name) + 1
+        self._lines = LogLines(self._meter, share=share, budgets=budgets) if measured else None
         self.view: dict[str, Any] = {}
         """The view of the last pass."""
 

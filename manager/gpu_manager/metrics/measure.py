@@ -13,6 +13,7 @@ from typing import Any, Literal
 
 from gpu_ci.machine_records import MachineRecord
 
+from ..budgets import Budgets
 from ..decision import jobs, standby
 from ..loop import PassResult
 from ..memory import Memory
@@ -187,10 +188,13 @@ def _usd_per_hour(pool: Pool, machine: Machine) -> float:
 
 
 class LogLines:
-    """The lines of the log: each sample in its pass, and the state of every pool once a minute."""
+    """The lines of the log: samples and costs in their pass, and the states of pools and budgets once a minute."""
 
-    def __init__(self, meter: Meter, now: Callable[[], float] = uptime, share: int = 1) -> None:
+    def __init__(
+        self, meter: Meter, now: Callable[[], float] = uptime, share: int = 1, budgets: Budgets | None = None
+    ) -> None:
         self._meter = meter
+        self._budgets = budgets
         self._share = share
         self._now = now
         self._begun = now()
@@ -206,6 +210,10 @@ class LogLines:
                 yield "boot", sample.subject, {"pool": sample.pool, "bootSec": round(sample.seconds, 1)}
             elif sample.kind == "preempted":
                 yield "preempted", sample.subject, {"pool": sample.pool}
+        for record, _ in result.records:
+            for part, usd in record.parts(record.usd or 0.0)._asdict().items():
+                if usd:
+                    yield "cost", record.machine, {"pool": record.pool, "part": part, "usd": round(usd, 6)}
         now = self._now()
         if result.complete:
             self._complete_at = now
@@ -228,3 +236,7 @@ class LogLines:
                 "usdPerHour": round(state.usd_per_hour, 4),
             }
             yield "pool", state.pool, fields
+        spent = self._budgets.spent if self._budgets else {}
+        for team in self._budgets.teams if self._budgets else ():
+            ratio = spent[team.name] / team.usd_per_month
+            yield "team", team.name, {"team": team.name, "usd": round(spent[team.name], 4), "budgetRatio": ratio}
