@@ -94,6 +94,18 @@ def test_a_record_has_the_suppliers_times_githubs_job_and_the_price_of_its_parts
     assert world.store.records == [record]
 
 
+@pytest.mark.parametrize("seen", [True, False])
+def test_a_new_record_says_whether_a_pass_saw_the_runner(seen: bool) -> None:
+    world = World()
+    world.pass_(110, on(), runner=f"l4-a-{ID}" if seen else "")
+    world.pass_(330, off(310, end=End("job-done", job=ReportedJob("example-org/kernels", 11, 1))))
+    world.pass_(340)
+    world.answers.now, world.answers.jobs_of_runs = NOW + 400, (ran(),)
+    world.answers.view = GithubView(NOW + 400, (), ())
+    [new] = world.manager.step().records
+    assert (new.job_was_seen, new.boot_was_seen) == (seen, seen)
+
+
 def test_a_job_that_no_pass_saw_is_found_by_the_name_of_its_runner() -> None:
     world = World()
     world.pass_(0)

@@ -121,6 +121,7 @@ def _end(name: str, observation: Observation, memory: Memory) -> None:
         begin = history.on[-1][0]
         history.on[-1] = (begin, max(observation.now, begin))
         history.is_estimated = True
+    history.registered = entry is not None and entry.registered
     if name in observation.preempted or (entry and entry.taken_back):
         history.end = replace(history.end or End(_PREEMPTED), reason=_PREEMPTED)
     memory.ended[f"{name}-{history.id}"] = history

@@ -119,7 +119,7 @@ def log() -> list[dict[str, Any]]:
         ),
     ):
         done, samples = loop.pass_(observation, *events)
-        done.records = [NewRecord(RECORD, job_was_seen=True)]
+        done.records = [NewRecord(RECORD, job_was_seen=True, boot_was_seen=True)]
         out.report(done)
         for event, subject, fields in lines.of(done, samples):
             out.line(event, subject, "", **fields)
@@ -149,7 +149,7 @@ def test_the_log_has_the_cost_of_each_machine_by_part_and_the_spent_part_of_each
     loop, clock = Loop(), [0.0]
     lines = LogLines(loop.meter, lambda: clock[0], budgets=budgets(record(8.5)))
     done, samples = loop.pass_(observe())
-    done.records = [NewRecord(RECORD, job_was_seen=True)]
+    done.records = [NewRecord(RECORD, job_was_seen=True, boot_was_seen=True)]
     found = [(event, fields) for event, _, fields in lines.of(done, samples) if event in ("cost", "team")]
     # The machine was on for 300 s at 0.4 USD an hour, and ran the job for 200 s.
     assert found == [
