@@ -8,9 +8,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from gpu_ci.cli.cost.bill import divide
+from gpu_ci.cli.cost.bill import divide, sql
 from gpu_ci.cli.cost.inputs import BillRow
-from gpu_ci.cli.cost.query import sql
 from gpu_ci.machine_records import MachineRecord
 
 from tests.gpu_ci.cli.conftest import Ask

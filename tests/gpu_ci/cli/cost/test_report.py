@@ -9,8 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from gpu_ci.cli.cost.baselines import baselines
-from gpu_ci.cli.cost.forecast import Forecast, forecast
+from gpu_ci.cli.cost.estimates import Forecast, baselines, forecast
 from gpu_ci.cli.cost.window import Window
 from gpu_ci.machine_records import MachineRecord
 from jsonschema import Draft202012Validator, FormatChecker
