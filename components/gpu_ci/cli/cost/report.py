@@ -182,19 +182,23 @@ def _warnings(budgets: Mapping[str, Report], charged: Sequence[Charged], bill: B
     reasons = Counter(reason for each in charged for reason in each.record.incomplete)
     if count := sum(bool(each.record.incomplete) for each in charged):
         listed = ", ".join(f"{reason} {number:,}" for reason, number in sorted(reasons.items()))
-        yield f"{count:,} of {len(charged):,} records are incomplete: {listed}"
+        yield f"{count:,} of {_count(len(charged), 'record')} incomplete: {listed}"
     if not charged:
         yield "no machine was deleted in these days"
     if nodes := sum(each.is_part_of_node for each in charged):
-        yield f"{nodes:,} jobs ran on clusters: without boot and idle time of nodes, so no baseline is compared"
+        yield f"{_count(nodes, 'job')} on clusters, without boot and idle time of nodes: no baseline is compared"
     without = [each for each in charged if not (bill and each.record.key in bill.usd)]
     if unpriced := sum(each.record.usd is None for each in without):
-        yield f"{unpriced:,} machines have no published price and count as 0 USD"
+        yield f"{_count(unpriced, 'machine')} without a published price: counted as 0 USD"
     if bill:
         if of_google := [each for each in without if not each.is_part_of_node]:
             usd = sum(each.usd for each in of_google)
-            yield f"{len(of_google):,} machines are not on the bill, and count with the catalog's {usd:,.2f} USD"
+            yield f"{_count(len(of_google), 'machine')} not on the bill: counted with the catalog's {usd:,.2f} USD"
         yield from _differences(charged, bill)
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number:,} {noun}{'' if number == 1 else 's'}"
 
 
 def _differences(charged: Iterable[Charged], bill: Bill) -> Iterable[str]:

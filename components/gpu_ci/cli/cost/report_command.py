@@ -13,11 +13,11 @@ from typing import NamedTuple
 import click
 from gpu_common.visible import visible
 
-from gpu_ci.cli import options
+from gpu_ci.cli import clock, options
 from gpu_ci.cli.cost import inputs
 from gpu_ci.cli.cost.bill import divide
 from gpu_ci.cli.cost.report import BY, Report, compute
-from gpu_ci.cli.cost.window import Period, Window, since, windows
+from gpu_ci.cli.cost.window import Period, Window, begin_of, since, windows
 from gpu_ci.cli.output import print_json, print_table, print_text
 from gpu_ci.machine_records import Parts
 
@@ -174,13 +174,13 @@ def _costs(report: Report) -> _Section:
     blank = [""] * (len(by) - 1)
     rows = [_row([visible(row[name], _LONGEST_NAME) for name in by], row) for row in report["rows"]]
     rows.append(_row(["all machines", *blank], report["total"]))
-    headings = [*by, "jobs", "median wait", "95 % wait", "GPU use", *Parts._fields, "USD", "change"]
+    headings = [*by, "jobs", "median wait", "95 % wait", "GPU use", *Parts._fields, "USD", "before", "change"]
     notes = ["Without a bill: prices of the catalog, and no disks or shared cost."]
     if shared is not None:
         notes, promotions = [], report["promotionsUsd"]
         more = {f"shared: {visible(name, _LONGEST_NAME)}": usd for name, usd in shared.items()}
         for name, usd in {**more, "promotions": promotions, "all": report["usd"] + promotions}.items():
-            rows.append([name, *[""] * (headings.index("USD") - 1), _usd(usd), ""])
+            rows.append([name, *[""] * (headings.index("USD") - 1), _usd(usd), "", ""])
     title = f"Cost of {_days(report)}, compared with {_days(report['before'])}"
     return _Section(title, headings, rows, notes, len(by))
 
@@ -196,7 +196,7 @@ def _row(names: Sequence[str], row: Report) -> list[str]:
     parts = [_usd(row[f"{name}Usd"]) for name in Parts._fields]
     change = f"{usd / before - 1:+.0%}" if before else "new" if usd else ""
     jobs = [f"{row['jobs']:,}", *waits, f"{_share(use)}{part}" if row["jobs"] else ""]
-    return [*names, *jobs, *parts, _usd(usd), change]
+    return [*names, *jobs, *parts, _usd(usd), _usd(before), change]
 
 
 def _chart_title(report: Report) -> str:
@@ -204,9 +204,14 @@ def _chart_title(report: Report) -> str:
 
 
 def _bars(report: Report) -> dict[str, float]:
-    """Return the amount of each bar of the chart by its label."""
-    amounts: dict[str, float] = report[f"usdBy{report['period'].capitalize()}"]
-    return {begin[:7] if report["period"] == "month" else begin: usd for begin, usd in amounts.items()}
+    """Return the amount of each bar of the chart by its label. The running week or month is marked."""
+    period = report["period"]
+    running = str(begin_of(period, clock.today()))
+    amounts: dict[str, float] = report[f"usdBy{period.capitalize()}"]
+    return {
+        f"{begin[:7] if period == 'month' else begin}{' so far' if begin == running else ''}": usd
+        for begin, usd in amounts.items()
+    }
 
 
 def _usd(usd: float | None) -> str:
