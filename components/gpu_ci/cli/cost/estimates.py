@@ -67,16 +67,20 @@ def _always_on(name: str, market: str, pools: Iterable[tuple[list[MachineRecord]
         for each in records:
             on_sec[each.machine_type, each.gpu, gpu_catalog.region_of(each.zone)] += each.on_sec
         machine_type, gpu, region = max(on_sec, key=lambda each: on_sec[each])
-        label, price = machine_type, None
-        for key in (machine_type, f"{machine_type}+{gpu}x1"):  # a record does not say how many GPUs an N1 machine has
-            with suppress(LookupError):
-                machine = gpu_catalog.machine(key)
-                label, price = machine.key.partition("/")[2], gpu_catalog.price(machine, region, market)
-                break
-        machines[f"{label} in {region}"] += count
-        costs.append(price and price.usd_per_hour * 24 * window.days * count)
+        machine = _machine(machine_type, gpu)
+        price = gpu_catalog.price(machine, region, market) if machine else None
+        machines[f"{machine.key.partition('/')[2] if machine else machine_type} in {region}"] += count
+        costs.append(price.usd_per_hour * 24 * window.days * count if price else None)
     names = ", ".join(f"{count} x {each}" for each, count in sorted(machines.items()))
     return Baseline(f"{name} ({names})", None if None in costs else sum(each or 0.0 for each in costs))
+
+
+def _machine(machine_type: str, gpu: str) -> gpu_catalog.Machine | None:
+    """Return a machine of the catalog. An N1 machine has one GPU: a record does not say how many."""
+    for key in (machine_type, f"{machine_type}+{gpu}x1"):
+        with suppress(LookupError):
+            return gpu_catalog.machine(key)
+    return None
 
 
 def _jobs_at_once(records: Iterable[MachineRecord], window: Window) -> tuple[int, int]:

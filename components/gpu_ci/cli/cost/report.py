@@ -100,14 +100,14 @@ def compute(
         total.usd_before += row.usd
     by_day = _sums((each.day, each.usd) for each in every)
     by_period = _sums((begin_of(period, day), usd) for day, usd in sorted(by_day.items()))
-    shared_by_day = bill.shared.items() if bill else ()
-    shared = _sums((service, usd) for (day, service), usd in shared_by_day if window.has(day))
+    shared_by_day = bill.shared if bill else {}
+    shared = _sums((service, usd) for (day, service), usd in shared_by_day.items() if window.has(day))
     paid = total.usd + sum(shared.values())
     # The cost of jobs on clusters has no other time of their nodes, so it compares with nothing.
     compared = (
         [] if any(each.is_part_of_node for each in inside) else baselines([each.record for each in inside], window)
     )
-    month = forecast(_sums([*by_day.items(), *((day, usd) for (day, _), usd in shared_by_day)]), clock.today())
+    month = forecast(_sums([*by_day.items(), *((day, usd) for (day, _), usd in shared_by_day.items())]), clock.today())
     budgets = _budgets(every, teams, team_of)
     first = min((each.day for each in every), default=before.first)
     late = f"the first record is of {first}: nothing is compared, and earlier machines may be missing"
