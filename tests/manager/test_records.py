@@ -12,7 +12,7 @@ from gpu_ci.machine_records import GpuUse, JobOfMachine, MachineRecord, Parts
 from gpu_manager.decision import records
 from gpu_manager.loop import Manager
 from gpu_manager.memory import MachineHistory, MachineMemory, Memory
-from gpu_manager.model import End, Job, Machine, RanJob, ReportedJob, RunKey, Runner
+from gpu_manager.model import End, Job, Machine, RanJob, RunKey, Runner
 from gpu_manager.ports import GithubView, Unavailable
 
 from tests.manager.test_decide import NOW, POOL, job, machine
@@ -123,7 +123,7 @@ def test_a_job_that_no_pass_saw_is_found_by_the_name_of_its_runner() -> None:
 
 def test_the_run_that_the_machine_reports_is_a_hint_and_a_job_that_lies_charges_nobody() -> None:
     use = GpuUse(util_avg=0.4, mem_max_mib=9000, joules=5.0)
-    end = End("job-done", "", False, {"driver": 3.1}, use, ReportedJob("example-org/models", 77, 1))
+    end = End("job-done", "", False, {"driver": 3.1}, use, RunKey("example-org/models", 77))
     truth, lie = World(), World()
     for world in (truth, lie):
         world.pass_(20, on())

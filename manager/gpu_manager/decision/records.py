@@ -59,8 +59,8 @@ def update(pools: Mapping[str, Pool], observation: Observation, memory: Memory) 
         _update_power(history, machine, observation.now)
         history.id = machine.id or history.id
         history.end = machine.end or history.end
-        if machine.end and machine.end.job:
-            history.reported = RunKey(machine.end.job.repository, machine.end.job.run)
+        if machine.end and machine.end.run:
+            history.reported = machine.end.run
     for job in observation.jobs or ():
         if job.status == "in_progress" and (history := memory.histories.get(job.runner_name)):
             history.job = job
