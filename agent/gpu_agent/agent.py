@@ -206,7 +206,7 @@ class Agent:
         registration = registrar.register(deps.host.name(), runner, deadline)
         try:
             _write_mark(self._mark)
-            running = deps.start(registration.jitconfig)
+            running = deps.start(registration)
         except BaseException:
             self._remove(registrar, registration)
             raise
@@ -371,7 +371,7 @@ class Dependencies:
     """Starts the program in the runner's folder as its user, and requires the pinned version, until a deadline."""
     gpu_problem: Callable[[], str]
     """Returns why the GPU must not take a job, or ""."""
-    start: Callable[[str], StartedRunner]
-    """Starts the runner with this JIT configuration."""
+    start: Callable[[Registration], StartedRunner]
+    """Starts the registered runner."""
     build: Callable[[BuildRequest, Channel, Callable[[], None], Callable[[AgentExit], AgentExit]], Ending]
     """Runs the command of a build. The two functions write the mark of a used machine, and return an end's cause."""

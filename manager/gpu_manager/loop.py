@@ -91,6 +91,8 @@ class NewRecord(NamedTuple):
     record: MachineRecord
     job_was_seen: bool
     """True if a pass saw the job while it ran."""
+    boot_was_seen: bool
+    """True if a pass saw the machine with its runner."""
 
 
 @dataclass
@@ -215,7 +217,7 @@ class Manager:
             if is_late or records.is_complete(history, job):
                 try:
                     record = records.make(history, job, self._name, self._pools[0].supplier)
-                    made[key] = NewRecord(record, job_was_seen=history.job is not None)
+                    made[key] = NewRecord(record, history.job is not None, history.registered)
                 except (ValueError, OverflowError, OSError):  # such times would stop every further pass
                     events.append(Event("refused", "the records", f"{history.machine}: its times cannot be"))
                     del memory.ended[key]

@@ -144,6 +144,8 @@ class MachineHistory:
     """The run that the machine named at its end. The author of a job can forge it."""
     job: Job | None = None
     """The job that a pass saw on it."""
+    registered: bool = False
+    """True if a pass saw its runner before it was gone."""
     end: End | None = None
     """The last end that it reported."""
     gone: float = 0.0

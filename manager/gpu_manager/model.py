@@ -271,16 +271,6 @@ class NewRunner:
 
 
 @dataclass(frozen=True)
-class ReportedJob:
-    """The job that a machine reported. The author of the job can change these values, so they are only a hint."""
-
-    repository: str
-    """The repository as owner/name."""
-    run: int
-    attempt: int
-
-
-@dataclass(frozen=True)
 class End:
     """The end of a machine, with the reason that the agent reported (gpu_agent/outcomes.py)."""
 
@@ -292,7 +282,8 @@ class End:
     """The seconds of each step of the last boot."""
     gpu_use: GpuUse | None = None
     """What the GPUs did while the job ran; None if nothing was measured."""
-    job: ReportedJob | None = None
+    run: RunKey | None = None
+    """The run of the job that the machine reported. The author of the job can change it, so it is only a hint."""
 
 
 @dataclass(frozen=True)

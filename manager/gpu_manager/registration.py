@@ -55,7 +55,15 @@ def register(machine: Machine, pool: Pool, github: Github, channel: Channel) -> 
         # An earlier request succeeded, although its answer was lost. A machine gets only one runner.
         return ""
     runner = github.register(pool, runner_name(machine))
-    message = {"machine": f"{machine.name}-{machine.id}", "runnerId": runner.id, "jitConfig": runner.jit_config}
+    rung = pool.rung_of(machine)
+    message = {
+        "machine": f"{machine.name}-{machine.id}",
+        "runnerId": runner.id,
+        "jitConfig": runner.jit_config,
+        # For the log of the job. A template has no price, because one template serves spot and standard.
+        "usdPerHour": rung.usd_per_hour if rung else None,
+        "market": machine.market,
+    }
     try:
         sent = channel.send(machine, mailbox, _sealed(message, certificate))
     except Refused:

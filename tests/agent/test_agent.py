@@ -142,8 +142,8 @@ class Fakes:
         self.clock.sleep(self.check_takes_sec)
         return self.verdict
 
-    def start(self, jitconfig: str) -> Fakes:
-        self.does(f"start {jitconfig}")
+    def start(self, registration: Registration) -> Fakes:
+        self.does(f"start {registration.jitconfig}")
         return self
 
     def build(self, request: BuildRequest, channel: object, mark: Callable[[], None], cause: object) -> Ending:

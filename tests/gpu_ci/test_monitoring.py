@@ -12,7 +12,7 @@ import googleapiclient
 import pytest
 import yaml
 from gpu_agent.outcomes import OUTCOMES
-from gpu_ci.gcp.manager_metrics import MEASURED, PASSES
+from gpu_ci.gcp.manager_metrics import BUDGETS, MEASURED, PASSES
 from gpu_ci.monitoring import alerts, kubernetes, log_metrics, panels
 from gpu_ci.monitoring.alerts import Objectives
 from gpu_manager.metrics import prometheus
@@ -118,10 +118,11 @@ def test_googles_dashboard_reads_log_based_metrics_that_exist_and_has_its_form(a
     queries = [
         each["timeSeriesQuery"]["prometheusQuery"] for tile in tiles for each in tile["widget"]["xyChart"]["dataSets"]
     ]
-    names = {log_metrics.series(each.name, "manager-second", "prod").partition("{")[0] for each in (*MEASURED, PASSES)}
+    metrics = (*MEASURED, PASSES, BUDGETS)
+    names = {log_metrics.series(each.name, "manager-second", "prod").partition("{")[0] for each in metrics}
     used = {re.sub("_(sum|count)$", "", name) for query in queries for name in re.findall(r"logging[\w:]+", query)}
     assert used <= names
-    assert len(used) == len(tiles) == 10
+    assert len(used) == len(tiles) == 12
     assert overlaps(tiles, ("xPos", "yPos", "width", "height"), 48) == []
 
 

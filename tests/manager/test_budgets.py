@@ -165,6 +165,6 @@ def test_the_loop_stops_a_team_says_so_and_leaves_its_running_job_alone() -> Non
     world.now += 61
     world.view = GithubView(world.now, (), ())
     world.jobs_of_runs = (ran("l4-a-7"),)
-    [(gone, _)] = manager.step().records
+    [(gone, _, _)] = manager.step().records
     assert gone.usd is not None
     assert found.spent["vision"] == pytest.approx(12.0 + gone.usd)

@@ -92,8 +92,26 @@ def test_a_preemption_is_counted_once(listed: bool) -> None:
 def test_the_wait_of_a_job_that_no_pass_saw_is_measured_with_the_record_of_its_machine() -> None:
     loop = Loop()
     done = PassResult(observe(), decide([OBJECTIVE], observe(), Memory()))
-    done.records = [NewRecord(RECORD, job_was_seen=seen) for seen in (True, False)]
+    done.records = [NewRecord(RECORD, job_was_seen=seen, boot_was_seen=True) for seen in (True, False)]
     assert loop.meter.take(done) == [Sample("wait", "l4", "example-org/kernels#1", 100.0)]
+
+
+def test_the_boot_of_a_machine_whose_runner_no_pass_saw_is_measured_with_its_record() -> None:
+    loop = Loop()
+    done = PassResult(observe(), decide([OBJECTIVE], observe(), Memory()))
+    twice = RECORD.model_copy(update={"on": [(at(-50), at(-20)), *RECORD.on, (at(320), at(330))]})
+    late = RECORD.model_copy(update={"on": [(at(101), at(310))]})
+    done.records = [NewRecord(each, True, boot_was_seen=False) for each in (RECORD, twice, late)]
+    done.records += [NewRecord(RECORD, True, True), NewRecord(RECORD.model_copy(update={"job": None}), True, False)]
+    assert loop.meter.take(done) == [Sample("boot", "l4", "l4-a", 90.0)] * 2
+
+
+def test_the_boot_of_a_machine_that_the_first_list_shows_with_its_runner_is_measured_from_its_start() -> None:
+    loop = Loop()
+    loop.pass_(observe())
+    fast = {"machines": (machine("l4-a", on_unix=NOW + 5),), "runners": (Runner(1, "l4-a", True, False),)}
+    assert loop.pass_(observe(now=NOW + 60, **fast))[1] == [Sample("boot", "l4", "l4-a", 55.0)]
+    assert loop.pass_(observe(now=NOW + 90, **fast))[1] == []
 
 
 def test_prometheus_counts_the_money_by_part_and_the_ends_of_machines_and_jobs() -> None:
@@ -102,7 +120,7 @@ def test_prometheus_counts_the_money_by_part_and_the_ends_of_machines_and_jobs()
     done = PassResult(observe(), decide([OBJECTIVE], observe(), Memory()))
     ends = [*(f"forged-{'x' * (number % 26)}{chr(97 + number // 26)}" for number in range(100)), "Not a reason"]
     records = [RECORD, *(RECORD.model_copy(update={"end": End(reason=each), "job": None}) for each in ends)]
-    done.records = [NewRecord(each, job_was_seen=True) for each in records]
+    done.records = [NewRecord(each, job_was_seen=True, boot_was_seen=True) for each in records]
     metrics.take(loop.meter, done, loop.meter.take(done))
 
     def value(name: str, **labels: str) -> float | None:

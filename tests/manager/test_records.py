@@ -12,7 +12,7 @@ from gpu_ci.machine_records import GpuUse, JobOfMachine, MachineRecord, Parts
 from gpu_manager.decision import records
 from gpu_manager.loop import Manager
 from gpu_manager.memory import MachineHistory, MachineMemory, Memory
-from gpu_manager.model import End, Job, Machine, RanJob, ReportedJob, RunKey, Runner
+from gpu_manager.model import End, Job, Machine, RanJob, RunKey, Runner
 from gpu_manager.ports import GithubView, Unavailable
 
 from tests.manager.test_decide import NOW, POOL, job, machine
@@ -94,6 +94,18 @@ def test_a_record_has_the_suppliers_times_githubs_job_and_the_price_of_its_parts
     assert world.store.records == [record]
 
 
+@pytest.mark.parametrize("seen", [True, False])
+def test_a_new_record_says_whether_a_pass_saw_the_runner(seen: bool) -> None:
+    world = World()
+    world.pass_(110, on(), runner=f"l4-a-{ID}" if seen else "")
+    world.pass_(330, off(310, end=End("job-done", job=ReportedJob("example-org/kernels", 11, 1))))
+    world.pass_(340)
+    world.answers.now, world.answers.jobs_of_runs = NOW + 400, (ran(),)
+    world.answers.view = GithubView(NOW + 400, (), ())
+    [new] = world.manager.step().records
+    assert (new.job_was_seen, new.boot_was_seen) == (seen, seen)
+
+
 def test_a_job_that_no_pass_saw_is_found_by_the_name_of_its_runner() -> None:
     world = World()
     world.pass_(0)
@@ -111,7 +123,7 @@ def test_a_job_that_no_pass_saw_is_found_by_the_name_of_its_runner() -> None:
 
 def test_the_run_that_the_machine_reports_is_a_hint_and_a_job_that_lies_charges_nobody() -> None:
     use = GpuUse(util_avg=0.4, mem_max_mib=9000, joules=5.0)
-    end = End("job-done", "", False, {"driver": 3.1}, use, ReportedJob("example-org/models", 77, 1))
+    end = End("job-done", "", False, {"driver": 3.1}, use, RunKey("example-org/models", 77))
     truth, lie = World(), World()
     for world in (truth, lie):
         world.pass_(20, on())

@@ -228,11 +228,20 @@ def test_the_registration_is_sealed_to_the_machines_key() -> None:
         "machine": "l4-a-42",
         "runnerId": 7,
         "jitConfig": JIT,
+        "usdPerHour": None,
+        "market": "spot",
     }
     assert JIT.encode() not in sealed
     other = rsa.generate_private_key(65537, 2048)
     with pytest.raises(ValueError):  # noqa: PT011 - cryptography has no text of its own for it
         pkcs7.pkcs7_decrypt_der(sealed, certificate_of(other), other, [])
+
+
+def test_the_registration_has_the_price_of_the_machine() -> None:
+    both, rungs = Both(), tuple(replace(each, usd_per_hour=0.35) for each in POOL.rungs)
+    registration.register(ready(), replace(BROKERED, rungs=rungs), both, both)  # type: ignore[arg-type]
+    message = json.loads(pkcs7.pkcs7_decrypt_der(base64.b64decode(both.sent), CERTIFICATE, PRIVATE, []))
+    assert (message["usdPerHour"], message["market"]) == (0.35, "spot")
 
 
 def test_a_machine_that_has_a_registration_by_now_gets_no_second_one() -> None:

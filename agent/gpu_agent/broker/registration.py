@@ -78,11 +78,16 @@ def _registration(sealed: str, pair: KeyPair, name: str) -> Registration:
     try:
         value = json.loads(pair.open(base64.b64decode(sealed, validate=True)))
         machine, runner_id, jitconfig = value["machine"], value["runnerId"], value["jitConfig"]
+        usd_per_hour, market = value.get("usdPerHour"), value.get("market")
     except (ValueError, KeyError, TypeError, RecursionError, binascii.Error):
         raise AgentExit("not-registered", f"the metadata {SEALED} is not encrypted for this machine's key") from None
     if machine != name or not isinstance(runner_id, int) or not isinstance(jitconfig, str) or not jitconfig:
         raise AgentExit("not-registered", f"the metadata {SEALED} is not a registration of this machine")
-    return Registration(runner_id, jitconfig)
+    # A manager of version 0.1.0 sends no price.
+    is_price = isinstance(usd_per_hour, int | float) and not isinstance(usd_per_hour, bool)
+    return Registration(
+        runner_id, jitconfig, usd_per_hour if is_price else None, market if isinstance(market, str) else ""
+    )
 
 
 _REQUEST = ("req", "-x509", "-newkey", "rsa:2048", "-nodes", "-subj", "/CN=gpu-agent", "-days", "2")

@@ -56,6 +56,10 @@ class Registration:
     runner_id: int
     jitconfig: str = field(repr=False)
     """The credentials with which the runner starts, base64."""
+    usd_per_hour: float | None = None
+    """The catalog price of this machine; None without a runner manager, which knows it, or if it is not published."""
+    market: str = ""
+    """The market of this machine, such as spot; empty without a runner manager."""
 
 
 class _Token(NamedTuple):

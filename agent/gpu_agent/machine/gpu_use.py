@@ -163,6 +163,14 @@ class Sampler:
                     self._samples.add(line.decode(errors="replace"), now)
 
 
+def price(up_sec: float, usd_per_hour: float | None, market: str) -> str:
+    """Return what the machine has cost since power-on, as the start of the line; empty if the price is unknown."""
+    if usd_per_hour is None:
+        return ""
+    usd = up_sec / 3600 * usd_per_hour
+    return f"GPU machine: {up_sec / 60:.0f} min, about {usd:.2f} USD ({usd_per_hour:.2f} USD per hour, {market}); "
+
+
 def summary(job_started_sec: float | None, use: GpuUse | None) -> str:
     """Return a line for the log of the job."""
     util_avg, mem_max_mib, joules = use or GpuUse(None, None, None)

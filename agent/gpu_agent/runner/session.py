@@ -20,6 +20,7 @@ from typing import NamedTuple
 
 from ..clock import Clock
 from ..config import RunnerConfig
+from ..github.registration import Registration
 from ..host import BlockedAddresses
 from ..machine import gpu_health, gpu_use
 from ..machine.gpu_health import Gpus
@@ -77,7 +78,7 @@ class RunnerSetup:
         self._gpus = gpu_health.at_boot(self._system)
         return gpu_health.gpu_problem(self._system, self._gpus)
 
-    def start(self, jitconfig: str) -> StartedRunner:
+    def start(self, registration: Registration) -> StartedRunner:
         """Start the runner and serve its hooks."""
         if self._isolation is None or self._root is None or self._gpus is None:
             raise AgentExit("not-isolated", "a runner was started before its isolation and the check of its GPUs")
@@ -95,11 +96,12 @@ class RunnerSetup:
             return problem
 
         def summary() -> str:
-            return gpu_use.summary(sampler.job_started_sec, sampler.use())
+            price = gpu_use.price(self._system.up_sec(), registration.usd_per_hour, registration.market)
+            return price + gpu_use.summary(sampler.job_started_sec, sampler.use())
 
         hooks = Hooks(self._isolation.user, self._system, self._readable_agent(), check, summary)
         running = Running(
-            self._root, jitconfig, self._isolation, hooks.environment, self._system, self._clock, self._say
+            self._root, registration.jitconfig, self._isolation, hooks.environment, self._system, self._clock, self._say
         )
         return StartedRunner(running, hooks, self._isolation, gpus, self._system, self._clock, sampler)
 

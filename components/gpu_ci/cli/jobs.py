@@ -14,7 +14,7 @@ from urllib.parse import quote
 import click
 from gpu_catalog import price
 
-from gpu_ci.cli.cost.mistakes import Mistakes
+from gpu_ci.cli.cost.inputs import Mistakes
 from gpu_ci.cli.cost.window import since as day_since
 from gpu_ci.cli.github_app.apps import ask
 from gpu_ci.cli.output import InputError, note

@@ -69,6 +69,9 @@ PASSES = LogMetric("whole-passes", "Minutes with a complete pass.", "pass", "jso
 LATE = LogMetric(
     "jobs-late", "Minutes with jobs over their objective.", "pool", "jsonPayload.jobsOverObjective>0", labels=("pool",)
 )
+BUDGETS = LogMetric(
+    "budget-ratio", "Part of its budget of this month that a team has spent.", "team", "", "budgetRatio", "1", ("team",)
+)
 MEASURED: tuple[LogMetric, ...] = (
     LogMetric("queue-age", "Age of the oldest waiting job.", "pool", "", "queueAgeSec", "s", ("pool",)),
     LogMetric("queued", "Jobs that wait for a runner.", "pool", "", "queued", "1", ("pool",)),
@@ -79,6 +82,7 @@ MEASURED: tuple[LogMetric, ...] = (
         for state in ("booting", "idle", "busy")
     ),
     LogMetric("usd-per-hour", "Catalog price of the running machines.", "pool", "", "usdPerHour", "1", ("pool",)),
+    LogMetric("cost", "Catalog price of machines that are gone.", "cost", "", "usd", "1", ("pool", "part")),
     LogMetric("inserts-failed", "Machine requests that Google rejected.", "insert-failed", labels=("pool", "code")),
     LogMetric("preemptions", "Machines that Google preempted.", "preempted", labels=("pool",)),
     LogMetric("reruns", "Jobs run again after a preemption.", "rerun"),
@@ -104,7 +108,7 @@ class ManagerMetrics:
         return [self._metric(each) for each in chosen]
 
     def alerts(self, alerts: ManagerAlerts, after: Sequence[pulumi.Resource]) -> None:
-        """Create an alert policy for a stalled manager, and one for late jobs."""
+        """Create an alert policy for a stalled manager, and one for late jobs. `after` are the metrics."""
         passes = self._series(PASSES)
         # A query without data has no result, so `absent_over_time` detects that no manager makes passes.
         stalled = f"absent_over_time({passes}[{_WINDOW_SEC}s])"
@@ -131,6 +135,25 @@ class ManagerMetrics:
             after,
             "GpuCiJobLate",
         )
+
+    def budget_alerts(self, alerts: ManagerAlerts, after: Sequence[pulumi.Resource]) -> None:
+        """Create an alert policy for teams that have spent most of their budget, and one for those that spent it."""
+        spent = log_metrics.mean(self._query, BUDGETS.name, "team")
+        for role, part, like in (
+            ("budget-nearly-spent", "80 %", "GpuCiTeamBudgetNearlySpent"),
+            ("budget-spent", "all", "GpuCiTeamBudgetSpent"),
+        ):
+            self._policy(
+                role,
+                f"A team has spent {part} of its budget: GPU runner manager {self.name}",
+                f"The machines of this manager for the team have cost {part} of its usdPerMonth. With onBudget: stop, "
+                "no machine is started for a team that has spent all.",
+                _twin(like).expression.replace(rules.SPENT, spent),
+                0,
+                alerts,
+                after,
+                like,
+            )
 
     def _metric(self, metric: LogMetric) -> gcp.logging.Metric:
         kind = "DISTRIBUTION" if metric.value else "INT64"
@@ -179,7 +202,7 @@ class ManagerMetrics:
         like: str,
     ) -> None:
         """Create an alert policy with the severity and the page of the alert `like` for Prometheus."""
-        twin = next(each for each in rules.alerts(rules.Objectives()) if each.name == like)
+        twin = _twin(like)
         gcp.monitoring.AlertPolicy(
             f"{self.name}-{role}",
             project=self.project,
@@ -206,4 +229,11 @@ class ManagerMetrics:
         )
 
     def _series(self, metric: LogMetric) -> str:
-        return log_metrics.series(metric.name, self.name, pulumi.get_stack())
+        return self._query(metric.name, "")
+
+    def _query(self, metric: str, suffix: str) -> str:
+        return log_metrics.series(metric, self.name, pulumi.get_stack(), suffix)
+
+
+def _twin(name: str) -> rules.Alert:
+    return next(each for each in rules.alerts(rules.Objectives()) if each.name == name)

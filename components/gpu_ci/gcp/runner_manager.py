@@ -18,7 +18,7 @@ from ..errors import invalid
 from ..labels import Labels, merge
 from ..secret_manager import SecretName
 from . import identities, manager_permissions
-from .manager_metrics import LATE, MEASURED, PASSES, ManagerAlerts, ManagerMetrics
+from .manager_metrics import BUDGETS, LATE, MEASURED, PASSES, ManagerAlerts, ManagerMetrics
 from .network_choices import network_region
 from .resource_names import REGION, Project, ServiceAccountEmail, Template
 from .stopped_machines import StoppedMachines, StoppedMachinesArgs
@@ -54,7 +54,8 @@ class ManagerChoices(Args):
     )
     alerts: ManagerAlerts | None = Field(
         default=None,
-        description="alert policies for a stalled manager and for jobs that wait too long; by default none",
+        description="alert policies for a stalled manager, for jobs that wait too long, and for budgets of teams; by "
+        "default none",
     )
     metrics: StrictBool = Field(
         default=False,
@@ -115,8 +116,9 @@ class RunnerManagerArgs(ManagerChoices, ComponentArgs):
     """The arguments of a runner manager on Google Cloud."""
 
     WIRING: ClassVar[frozenset[str]] = frozenset(
-        {"project", "labels", "configuration", "app_key", "machine_accounts", "standby_templates", "bootstrap_roles"}
-    )
+        {"project", "labels", "configuration", "app_key", "machine_accounts", "budgets", "standby_templates",
+         "bootstrap_roles"}
+    )  # fmt: skip
 
     project: Input[Project] = Field(description="the id (not the number) of the Google Cloud project of the pools")
     labels: Labels = Field(default={}, description="labels of every resource that supports labels")
@@ -134,6 +136,11 @@ class RunnerManagerArgs(ManagerChoices, ComponentArgs):
         "which the manager may use",
     )
     bootstrap_roles: identities.BootstrapRoles = False
+    budgets: StrictBool = Field(
+        default=False,
+        description="whether teams in the configuration have a budget; `alerts` then warns when 80 % of it is spent, "
+        "and when all of it is",
+    )
     standby_templates: list[Input[Template]] = Field(
         default=[],
         description="self links of the instance templates of pools whose machines wait stopped; these machines are "
@@ -149,8 +156,9 @@ class RunnerManager(Component):
     machines, with the permissions that the manager's API calls need; changes are limited to machines and disks of the
     pools by their names. Permission to use the service accounts of the pools only. Permission to read the secret with
     the App's key only. With `alerts`: two alert policies, and the two
-    log-based metrics that they read. With `metrics`: the other log-based metrics. With `standbyTemplates`: a
-    StoppedMachines resource, which deletes the stopped machines when the manager is deleted.
+    log-based metrics that they read; with `budgets`, two more policies and one more metric. With `metrics`: the other
+    log-based metrics. With `standbyTemplates`: a StoppedMachines resource, which deletes the stopped machines when the
+    manager is deleted.
     Costs: CPU and memory of each instance for every second, even without jobs, and the writes of the state.
     Alert policies cost by condition, and log-based metrics by the volume of their points.
     Does not: put the App's key into state, environment variables or arguments. Cloud Run mounts the key as a file. The
@@ -331,6 +339,8 @@ class RunnerManager(Component):
         monitoring = ManagerMetrics(self._name, args.project, args.region, self._pool_name(), labels, self.child)
         if args.alerts:
             monitoring.alerts(args.alerts, monitoring.metrics((PASSES, LATE)))
+            if args.budgets:
+                monitoring.budget_alerts(args.alerts, monitoring.metrics((BUDGETS,)))
         if args.metrics:
             monitoring.metrics(MEASURED)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 
 from .. import naming
 
@@ -25,3 +26,20 @@ def series(metric: str, manager: str, stack: str, suffix: str = "") -> str:
     """
     name = re.sub(r"[^A-Za-z0-9_]", "_", name_of(metric, manager, stack))
     return f'logging_googleapis_com:user_{name}{suffix}{{monitored_resource="{RESOURCE}"}}'
+
+
+Series = Callable[[str, str], str]
+"""Returns a metric of one manager in PromQL, by its name and a suffix."""
+
+
+def increase(of: Series, metric: str, label: str, window: str, suffix: str = "") -> str:
+    """Return the query for the increase of a counter, or of the sum of a distribution with the suffix _sum."""
+    return f"sum by ({label}) (increase({of(metric, suffix)}[{window}]))"
+
+
+def mean(of: Series, metric: str, label: str) -> str:
+    """Return the query for the mean of the values of a distribution.
+
+    The window is that long because a line of the log may reach a log-based metric ten minutes late.
+    """
+    return " / ".join(increase(of, metric, label, "15m", suffix) for suffix in ("_sum", "_count"))

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from .alerts import SPENT
+from .log_metrics import Series, increase, mean
 
 
 @dataclass(frozen=True)
@@ -112,21 +113,13 @@ def grafana() -> dict[str, Any]:
     }
 
 
-def google(series: Callable[[str, str], str], title: str) -> dict[str, Any]:
+def google(series: Series, title: str) -> dict[str, Any]:
     """Return the dashboard for Cloud Monitoring, with PromQL over the log-based metrics of one manager.
 
     Args:
         series: Returns a log-based metric in PromQL, by its name and a suffix such as _sum.
         title: The title of the dashboard.
     """
-
-    def expression(metric: str, label: str) -> str:
-        if label:
-            return f"sum by ({label}) (increase({series(metric, '')}[1h]))"
-        # The window is that long because a line of the log may reach a log-based metric ten minutes late.
-        total, count = (f"sum by (pool) (increase({series(metric, part)}[15m]))" for part in ("_sum", "_count"))
-        return f"{total} / {count}"
-
     return {
         "displayName": title,
         "mosaicLayout": {
@@ -143,29 +136,31 @@ def google(series: Callable[[str, str], str], title: str) -> dict[str, Any]:
                             "dataSets": [
                                 {
                                     "plotType": "LINE",
-                                    "timeSeriesQuery": {"prometheusQuery": expression(metric, label)},
+                                    "timeSeriesQuery": {"prometheusQuery": query(series)},
                                 }
                             ],
                             "yAxis": {"label": unit, "scale": "LINEAR"},
                         },
                     },
                 }
-                for number, (heading, unit, metric, label) in enumerate(_GOOGLE)
+                for number, (heading, unit, query) in enumerate(_GOOGLE)
             ],
         },
     }
 
 
-_GOOGLE = (
-    ("Jobs that wait", "jobs", "queued", ""),
-    ("Oldest waiting job", "s", "queue-age", ""),
-    ("Wait of the jobs that started", "s", "wait", ""),
-    ("Boot of machines", "s", "boot", ""),
-    ("Machines that are busy", "machines", "machines-busy", ""),
-    ("Machines that are idle", "machines", "machines-idle", ""),
-    ("Price of the machines that are on, an hour", "USD", "usd-per-hour", ""),
-    ("Refused machines, an hour", "requests", "inserts-failed", "code"),
-    ("Preemptions, an hour", "machines", "preemptions", "pool"),
-    ("Minutes with a whole pass, an hour", "minutes", "whole-passes", "share"),
+_GOOGLE: tuple[tuple[str, str, Callable[[Series], str]], ...] = (
+    ("Jobs that wait", "jobs", lambda of: mean(of, "queued", "pool")),
+    ("Oldest waiting job", "s", lambda of: mean(of, "queue-age", "pool")),
+    ("Wait of the jobs that started", "s", lambda of: mean(of, "wait", "pool")),
+    ("Boot of machines", "s", lambda of: mean(of, "boot", "pool")),
+    ("Machines that are busy", "machines", lambda of: mean(of, "machines-busy", "pool")),
+    ("Machines that are idle", "machines", lambda of: mean(of, "machines-idle", "pool")),
+    ("Price of the machines that are on, an hour", "USD", lambda of: mean(of, "usd-per-hour", "pool")),
+    ("What was paid for, a day", "USD", lambda of: increase(of, "cost", "part", "1d", "_sum")),
+    ("Part of their budgets that teams have spent this month", "1", lambda of: mean(of, "budget-ratio", "team")),
+    ("Refused machines, an hour", "requests", lambda of: increase(of, "inserts-failed", "code", "1h")),
+    ("Preemptions, an hour", "machines", lambda of: increase(of, "preemptions", "pool", "1h")),
+    ("Minutes with a whole pass, an hour", "minutes", lambda of: increase(of, "whole-passes", "share", "1h")),
 )
-"""Title, unit, log-based metric, and the label by which it is counted; without a label, the mean of its values."""
+"""Title, unit and query of each chart over log-based metrics."""

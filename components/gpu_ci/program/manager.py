@@ -68,6 +68,7 @@ def _manager(
             # The keys are sorted, so that the same configuration is always the same text.
             configuration=pulumi.Output.json_dumps(configuration, sort_keys=True),
             app_key=app_key,
+            budgets="teams" in configuration,
             machine_accounts={pool: each.service_account_email for pool, each in served.items()},
             standby_templates=[template for each in served.values() for template in each.standby_templates],
         ),

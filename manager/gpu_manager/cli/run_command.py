@@ -215,7 +215,8 @@ class Loop:
         self._meter = Meter(self._pools)
         if prometheus:
             prometheus.add(self._pools)
-        self._lines = LogLines(self._meter, share=list(pools).index(name) + 1) if measured else None
+        share = list(pools).index(name) + 1
+        self._lines = LogLines(self._meter, share=share, budgets=budgets) if measured else None
         self.view: dict[str, Any] = {}
         """The view of the last pass."""
 
@@ -228,7 +229,7 @@ class Loop:
         if self._prometheus:
             self._prometheus.take(self._meter, result, samples)
             self._prometheus.set_budgets(self._budgets)
-        for record, _ in result.records:
+        for record, _, _ in result.records:
             self._log.line(
                 "machine-ended", record.machine, _summary(record), record=record.model_dump(mode="json", by_alias=True)
             )

@@ -59,8 +59,8 @@ def update(pools: Mapping[str, Pool], observation: Observation, memory: Memory) 
         _update_power(history, machine, observation.now)
         history.id = machine.id or history.id
         history.end = machine.end or history.end
-        if machine.end and machine.end.job:
-            history.reported = RunKey(machine.end.job.repository, machine.end.job.run)
+        if machine.end and machine.end.run:
+            history.reported = machine.end.run
     for job in observation.jobs or ():
         if job.status == "in_progress" and (history := memory.histories.get(job.runner_name)):
             history.job = job
@@ -121,6 +121,7 @@ def _end(name: str, observation: Observation, memory: Memory) -> None:
         begin = history.on[-1][0]
         history.on[-1] = (begin, max(observation.now, begin))
         history.is_estimated = True
+    history.registered = entry is not None and entry.registered
     if name in observation.preempted or (entry and entry.taken_back):
         history.end = replace(history.end or End(_PREEMPTED), reason=_PREEMPTED)
     memory.ended[f"{name}-{history.id}"] = history

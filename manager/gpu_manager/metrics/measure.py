@@ -11,8 +11,9 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from gpu_ci.machine_records import MachineRecord
+from gpu_ci.machine_records import JobOfMachine, MachineRecord
 
+from ..budgets import Budgets
 from ..decision import jobs, standby
 from ..loop import PassResult
 from ..memory import Memory
@@ -77,7 +78,11 @@ class Meter:
     def take(self, result: PassResult) -> list[Sample]:
         """Add a pass, and return the events since the last one."""
         samples = [*self._of_events(result), *self._of_machines(result), *self._of_jobs(result)]
-        samples += [_wait_of(record) for record, job_was_seen in result.records if record.job and not job_was_seen]
+        for record, job_was_seen, boot_was_seen in result.records:
+            if record.job and not job_was_seen:
+                samples.append(_wait_of(record, record.job))
+            if record.job and not boot_was_seen:
+                samples += _boot_of(record, record.job)
         self._before = result.decision.memory
         if result.observation.github_requests_left is not None:
             self.github_requests_left = result.observation.github_requests_left
@@ -95,6 +100,11 @@ class Meter:
         if self._before is None:
             return
         after = result.decision.memory.machines
+        for machine in result.observation.machines or ():
+            entry = after.get(machine.name)
+            # A machine that has its runner in the first list that contains it.
+            if machine.name not in self._before.machines and entry and entry.registered and machine.on_unix:
+                yield Sample("boot", entry.pool, machine.name, result.observation.now - machine.on_unix)
         for name, entry in self._before.machines.items():
             if not entry.taken_back and (
                 name in result.observation.preempted or (name in after and after[name].taken_back)
@@ -138,12 +148,17 @@ class Meter:
         ]
 
 
-def _wait_of(record: MachineRecord) -> Sample:
+def _wait_of(record: MachineRecord, job: JobOfMachine) -> Sample:
     """Return the wait of a job that began and ended between two passes."""
-    job = record.job
-    assert job is not None  # noqa: S101
     wait_sec = max((job.started - job.created).total_seconds(), 0.0)
     return Sample("wait", record.pool, f"{job.repository}#{job.id}", wait_sec)
+
+
+def _boot_of(record: MachineRecord, job: JobOfMachine) -> Iterator[Sample]:
+    """Yield the boot of a machine whose runner no pass saw: until its job started, which is soon after its runner."""
+    begin = max((begin for begin, _ in record.on if begin <= job.started), default=None)
+    if begin is not None:
+        yield Sample("boot", record.pool, record.machine, (job.started - begin).total_seconds())
 
 
 def conclusion_of(record: MachineRecord) -> str:
@@ -187,10 +202,13 @@ def _usd_per_hour(pool: Pool, machine: Machine) -> float:
 
 
 class LogLines:
-    """The lines of the log: each sample in its pass, and the state of every pool once a minute."""
+    """The lines of the log: samples and costs in their pass, and the states of pools and budgets once a minute."""
 
-    def __init__(self, meter: Meter, now: Callable[[], float] = uptime, share: int = 1) -> None:
+    def __init__(
+        self, meter: Meter, now: Callable[[], float] = uptime, share: int = 1, budgets: Budgets | None = None
+    ) -> None:
         self._meter = meter
+        self._budgets = budgets
         self._share = share
         self._now = now
         self._begun = now()
@@ -206,6 +224,10 @@ class LogLines:
                 yield "boot", sample.subject, {"pool": sample.pool, "bootSec": round(sample.seconds, 1)}
             elif sample.kind == "preempted":
                 yield "preempted", sample.subject, {"pool": sample.pool}
+        for record, _, _ in result.records:
+            for part, usd in record.parts(record.usd or 0.0)._asdict().items():
+                if usd:
+                    yield "cost", record.machine, {"pool": record.pool, "part": part, "usd": round(usd, 6)}
         now = self._now()
         if result.complete:
             self._complete_at = now
@@ -228,3 +250,7 @@ class LogLines:
                 "usdPerHour": round(state.usd_per_hour, 4),
             }
             yield "pool", state.pool, fields
+        spent = self._budgets.spent if self._budgets else {}
+        for team in self._budgets.teams if self._budgets else ():
+            ratio = spent[team.name] / team.usd_per_month
+            yield "team", team.name, {"team": team.name, "usd": round(spent[team.name], 4), "budgetRatio": ratio}

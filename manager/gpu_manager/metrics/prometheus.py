@@ -113,7 +113,7 @@ class Prometheus:
         """Add the result of a pass. Call it after Meter.take, which measures the pass."""
         for sample in samples:
             self._count(sample)
-        for record, _ in result.records:
+        for record, _, _ in result.records:
             self._add_record(record)
         if meter.github_requests_left is not None:
             self._left.set(meter.github_requests_left)

@@ -94,6 +94,23 @@ def test_the_machine_publishes_its_key_and_decrypts_the_registration(google: Fak
     assert MESSAGE["jitConfig"] not in repr(registration)
 
 
+@pytest.mark.parametrize(
+    ("sent", "expected"),
+    [
+        ({"usdPerHour": 0.35, "market": "spot"}, (0.35, "spot")),
+        ({"usdPerHour": None, "market": "spot"}, (None, "spot")),
+        ({"usdPerHour": "free", "market": 1}, (None, "")),
+        ({}, (None, "")),
+    ],
+)
+def test_a_registration_may_have_the_price_of_the_machine(
+    google: FakeGoogle, pair: KeyPair, sent: dict[str, Any], expected: tuple[float | None, str]
+) -> None:
+    google.attributes[SEALED] = answered({**MESSAGE, **sent}, pair.certificate)
+    registration = register(google)
+    assert (registration.usd_per_hour, registration.market) == expected
+
+
 def test_a_manager_that_does_not_answer_ends_the_machine(google: FakeGoogle, pair: KeyPair) -> None:
     assert ended(google) == "not-registered: the runner manager sent no registration within 300 s"
 

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 from gpu_agent.clock import Clock
 from gpu_agent.machine import system
-from gpu_agent.machine.gpu_use import GpuUse, Sampler, Samples, summary
+from gpu_agent.machine.gpu_use import GpuUse, Sampler, Samples, price, summary
 from gpu_agent.machine.system import System
 from hypothesis import given
 from hypothesis import strategies as st
@@ -221,3 +221,8 @@ def test_the_log_of_the_job_says_unknown_where_nothing_was_measured() -> None:
     assert summary(1, GpuUse(0.0, 0, 0.0)) == (
         "the job started 1 s after power-on; GPU use 0%, most memory of one GPU 0 MiB, energy 0 J"
     )
+
+
+def test_the_log_of_the_job_has_the_price_of_the_machine_if_it_is_known() -> None:
+    assert price(431, 0.7123, "spot") == "GPU machine: 7 min, about 0.09 USD (0.71 USD per hour, spot); "
+    assert price(431, None, "spot") == ""

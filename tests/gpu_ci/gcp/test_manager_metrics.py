@@ -7,18 +7,19 @@ import re
 from typing import Any
 
 import pytest
-from gpu_ci.gcp.manager_metrics import LATE, MEASURED, PASSES, LogMetric
+from gpu_ci.gcp.manager_metrics import BUDGETS, LATE, MEASURED, PASSES, LogMetric
 from gpu_ci.gcp.runner_manager import RunnerManager, RunnerManagerArgs
 from gpu_manager.cli.run_command import Log
-from gpu_manager.loop import Event
+from gpu_manager.loop import Event, NewRecord
 from gpu_manager.metrics.measure import LogLines
 from gpu_manager.model import Runner
 
 from tests.gpu_ci.gcp.test_runner_manager import ACCOUNTS
 from tests.gpu_ci.harness import Deployment, deploy
 from tests.gpu_ci.support import COMPUTED
+from tests.manager.test_budgets import budgets, record
 from tests.manager.test_decide import NOW, job, machine, observe
-from tests.manager.test_metrics import Loop
+from tests.manager.test_metrics import RECORD, Loop
 
 CHANNEL = "projects/example-ci/notificationChannels/12"
 
@@ -79,6 +80,23 @@ def test_alerts_are_two_policies_and_the_metrics_they_read() -> None:
     assert all(each["disableMetricValidation"] is True for each in queries.values())
 
 
+def test_budgets_are_two_more_policies_with_the_conditions_of_prometheus() -> None:
+    found = deployed(alerts={"notification_channels": [CHANNEL]}, budgets=True)
+    assert len(of(found, METRIC)) == 3
+    policies = {name: each for name, each in of(found, POLICY).items() if "budget" in name}
+    assert {name: each["severity"] for name, each in policies.items()} == {
+        "manager-budget-nearly-spent": "WARNING",
+        "manager-budget-spent": "CRITICAL",
+    }
+    ratio = " / ".join(
+        f"sum by (team) (increase(logging_googleapis_com:user_gpu_ci_manager_stack_budget_ratio_{suffix}"
+        '{monitored_resource="cloud_run_worker_pool"}[15m]))'
+        for suffix in ("sum", "count")
+    )
+    conditions = [each["conditions"][0]["conditionPrometheusQueryLanguage"]["query"] for each in policies.values()]
+    assert sorted(conditions) == sorted([f"({ratio} >= 0.8) < 1", f"{ratio} >= 1"])
+
+
 def test_metrics_are_the_others() -> None:
     found = deployed(metrics=True)
     assert set(of(found, METRIC)) == {f"manager-{each.name}" for each in MEASURED}
@@ -89,7 +107,7 @@ def log() -> list[dict[str, Any]]:
     """The lines of a manager in which everything that is measured happens."""
     written: list[str] = []
     loop, clock = Loop(), [0.0]
-    lines, out = LogLines(loop.meter, lambda: clock[0]), Log(as_json=True, write=written.append)
+    lines, out = LogLines(loop.meter, lambda: clock[0], budgets=budgets()), Log(as_json=True, write=written.append)
     idle, busy = Runner(1, "l4-a", True, False), Runner(1, "l4-a", True, True)
     running = job(1, status="in_progress", runner="l4-a")
     events = (Event("insert-failed", "l4-c", "none", "l4", "no-capacity"), Event("rerun", "run 1"))
@@ -101,6 +119,7 @@ def log() -> list[dict[str, Any]]:
         ),
     ):
         done, samples = loop.pass_(observation, *events)
+        done.records = [NewRecord(RECORD, job_was_seen=True, boot_was_seen=True)]
         out.report(done)
         for event, subject, fields in lines.of(done, samples):
             out.line(event, subject, "", **fields)
@@ -108,7 +127,7 @@ def log() -> list[dict[str, Any]]:
     return [json.loads(line) for line in written]
 
 
-@pytest.mark.parametrize("metric", [PASSES, LATE, *MEASURED], ids=lambda each: each.name)
+@pytest.mark.parametrize("metric", [PASSES, LATE, BUDGETS, *MEASURED], ids=lambda each: each.name)
 def test_a_metric_finds_its_lines_its_value_and_its_labels(metric: LogMetric) -> None:
     def value(line: dict[str, Any], path: str) -> Any:
         for key in path.split("."):
@@ -124,3 +143,21 @@ def test_a_metric_finds_its_lines_its_value_and_its_labels(metric: LogMetric) ->
     values = [value(line, metric.value) for line in found] if metric.value else []
     assert all(isinstance(each, int | float) and not isinstance(each, bool) for each in values)
     assert all(line[label] for line in found for label in metric.labels)
+
+
+def test_the_log_has_the_cost_of_each_machine_by_part_and_the_spent_part_of_each_budget() -> None:
+    loop, clock = Loop(), [0.0]
+    lines = LogLines(loop.meter, lambda: clock[0], budgets=budgets(record(8.5)))
+    done, samples = loop.pass_(observe())
+    done.records = [NewRecord(RECORD, job_was_seen=True, boot_was_seen=True)]
+    found = [(event, fields) for event, _, fields in lines.of(done, samples) if event in ("cost", "team")]
+    # The machine was on for 300 s at 0.4 USD an hour, and ran the job for 200 s.
+    assert found == [
+        ("cost", {"pool": "l4", "part": "job", "usd": 0.022222}),
+        ("cost", {"pool": "l4", "part": "overhead", "usd": 0.011111}),
+        ("team", {"team": "vision", "usd": 8.5, "budgetRatio": 0.85}),
+        ("team", {"team": "speech", "usd": 0.0, "budgetRatio": 0.0}),
+    ]
+    clock[0] = 59
+    done.records = []
+    assert [event for event, _, _ in lines.of(done, samples)] == []

@@ -95,6 +95,8 @@ def test_the_objective_of_the_alerts_is_that_of_every_pool_without_its_own() -> 
     [pool] = run(own | wanted).outputs[STACK]["manager"]["pools"]
     assert pool["waitObjectiveSec"] == 300
     assert len(found.of(":AlertPolicy")) == 2
+    budget = {"gpu-ci:teams": {"vision": {"repositories": ["kernels"], "usdPerMonth": 300}}}
+    assert len(run(own | wanted | budget).of(":AlertPolicy")) == 4
     [pool] = run(stack(managerApp=MANAGER) | ON_GOOGLE_CLOUD).outputs[STACK]["manager"]["pools"]
     assert "waitObjectiveSec" not in pool
 

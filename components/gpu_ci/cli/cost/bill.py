@@ -1,18 +1,77 @@
-"""Gives the rows of a bill to machines. Each row is of one machine or is shared, so that the sums are the bill's."""
+"""Google's bill: the query that reads it, and its division by machine. Each row is of one machine or is shared."""
 
 from __future__ import annotations
 
 import math
+import re
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from datetime import date
+from importlib import resources
 
-from gpu_ci.cli.cost.inputs import BillRow
+import click
+
+from gpu_ci.cli import options
+from gpu_ci.cli.cost.inputs import BillRow, Mistakes
+from gpu_ci.cli.cost.window import since
+from gpu_ci.cli.output import print_json
 from gpu_ci.machine_records import MachineRecord
 
+_TABLE = re.compile(r"[a-z][a-z0-9.:-]{4,70}\.[A-Za-z0-9_]{1,1024}\.[A-Za-z0-9_-]{1,1024}")
+_PROJECT = re.compile(r"[a-z][a-z0-9.:-]{4,70}")
 _HOUR_SEC = 3600
 _UNKNOWN_MACHINES = "machines without a record"
+
+
+@click.group("query")
+def query() -> None:
+    """Print the query that reads a cloud's bill for `gpu-ci cost report --bill`.
+
+    \b
+    Examples:
+      gpu-ci cost query google --table acme-billing.export.gcp_billing_export_resource_v1_01A2B3
+    """
+
+
+@query.command("google", short_help="Print BigQuery SQL.")
+@click.option("--table", required=True, metavar="PROJECT.DATASET.TABLE", help="The table of the detailed export.")
+@click.option("--project", metavar="ID", help="Read the cost of this project only, not of the whole billing account.")
+@click.option("--since", "begin", default="10w", show_default=True, help="Read usage from then on: 10w, 60d or a date.")
+@options.as_json
+def google(table: str, project: str | None, begin: str, as_json: bool) -> None:
+    """Print the SQL for the detailed export of Google's bill to BigQuery.
+
+    Its result has a row for each day and resource. --since must reach back to the start of the report's machines, and
+    of those of the period before. This command reads no bill itself.
+
+    \b
+    Examples:
+      gpu-ci cost query google --table acme-billing.export.gcp_billing_export_resource_v1_01A2B3 > bill.sql
+      gpu-ci cost query google --table acme-billing.export.gcp_billing_export_resource_v1_01A2B3 --project acme-ci
+    """
+    mistakes, where = Mistakes(), click.get_current_context().command_path
+    if not _TABLE.fullmatch(table):
+        hint = "such as acme-billing.export.gcp_billing_export_resource_v1_01A2B3"
+        mistakes.add(where, "--table", "is not a table", repr(table), "PROJECT.DATASET.TABLE", hint)
+    if project is not None and not _PROJECT.fullmatch(project):
+        mistakes.add(where, "--project", "is not the id of a project", repr(project), "an id", "such as acme-ci")
+    day = since(begin, where, mistakes)
+    mistakes.refuse()
+    text = sql(table, str(day), project or "")
+    if as_json:
+        print_json({"sql": text})
+    else:
+        click.echo(text, nl=False)
+
+
+def sql(table: str, since: str, project: str = "") -> str:
+    """Return the query of a table, from a day on such as 2026-10-05, of one project or of the billing account."""
+    text = resources.files(__package__ or "").joinpath("google_bill.sql").read_text(encoding="utf-8")
+    of_project = f" AND project.id = '{project}'" if project else ""
+    return text.replace("{table}", table).replace(
+        "{where}", f"usage_start_time >= TIMESTAMP('{since} 00:00:00+00'){of_project}"
+    )
 
 
 @dataclass
@@ -35,8 +94,7 @@ def divide(rows: Sequence[BillRow], records: Sequence[MachineRecord]) -> Bill:
     disks = _owners(rows, records)
     for row in rows:
         bill.promotions[row.day] += row.promotions
-        key = by_id.get(row.instance_id or "") or disks.get(row.disk_id or "")
-        if key:
+        if key := by_id.get(row.instance_id or "") or disks.get(row.disk_id or ""):
             bill.usd[key] += row.usd
             if row.instance_id:
                 bill.list_usd[key] += row.cost
@@ -51,27 +109,23 @@ def _owners(rows: Iterable[BillRow], records: Iterable[MachineRecord]) -> dict[s
     A disk has the name of its machine, but a later machine may have the same name. The times of a bill are whole hours.
     So of the machines of this name that were there at the same time, the owner is the one with the nearest times.
     """
-    named = defaultdict[str, list[MachineRecord]](list)
+    hours_of = defaultdict[str, list[tuple[int, int, str]]](list)
     for record in records:
-        named[record.machine].append(record)
-    times: dict[str, tuple[str, int, int]] = {}
+        first, last = record.requested.timestamp() / _HOUR_SEC, record.gone.timestamp() / _HOUR_SEC
+        hours = (math.floor(first) * _HOUR_SEC, math.ceil(last) * _HOUR_SEC)
+        hours_of[record.machine].append((*hours, record.key))
+    disks = defaultdict[tuple[str, str], list[BillRow]](list)
     for row in rows:
-        if row.disk_id and row.disk_name in named:
-            _, begin, end = times.get(row.disk_id, ("", row.begin_sec, row.end_sec))
-            times[row.disk_id] = (row.disk_name or "", min(begin, row.begin_sec), max(end, row.end_sec))
+        if row.disk_id and row.disk_name:
+            disks[row.disk_id, row.disk_name].append(row)
     found = {}
-    for disk, (name, begin, end) in times.items():
-        near = []
-        for record in named[name]:
-            first, last = _hours(record)
-            if first < end and begin < last:
-                near.append((abs(first - begin) + abs(last - end), record.key))
+    for (disk, name), of_disk in disks.items():
+        begin, end = min(row.begin_sec for row in of_disk), max(row.end_sec for row in of_disk)
+        near = [
+            (abs(first - begin) + abs(last - end), key)
+            for first, last, key in hours_of[name]
+            if first < end and begin < last
+        ]
         if near:
             found[disk] = min(near)[1]
     return found
-
-
-def _hours(record: MachineRecord) -> tuple[int, int]:
-    """Return the beginning of the first hour and the end of the last hour of a machine, in seconds since 1970."""
-    first, last = record.requested.timestamp(), record.gone.timestamp()
-    return math.floor(first / _HOUR_SEC) * _HOUR_SEC, math.ceil(last / _HOUR_SEC) * _HOUR_SEC

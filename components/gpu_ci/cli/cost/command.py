@@ -12,7 +12,7 @@ from gpu_ci.cli.lazy import Lazy
 _MODULES = {
     "plan": ("gpu_ci.cli.cost.plan", "Show what the pools of stack files cost, at rest and at most."),
     "report": ("gpu_ci.cli.cost.report_command", "Show what was paid for the jobs of each team or repository."),
-    "query": ("gpu_ci.cli.cost.query", "Print the query that reads a cloud's bill for the report."),
+    "query": ("gpu_ci.cli.cost.bill:query", "Print the query that reads a cloud's bill for the report."),
 }
 
 

@@ -7,7 +7,7 @@ from datetime import UTC, date, datetime, time, timedelta
 from typing import Literal, NamedTuple
 
 from gpu_ci.cli import clock
-from gpu_ci.cli.cost.mistakes import Mistakes
+from gpu_ci.cli.cost.inputs import Mistakes
 
 Period = Literal["week", "month"]
 _LONGEST_DAYS = 3660
@@ -23,11 +23,6 @@ class Window(NamedTuple):
     @property
     def days(self) -> int:
         return (self.end - self.first).days
-
-    @property
-    def times(self) -> tuple[datetime, datetime]:
-        """The beginning and the end."""
-        return midnight(self.first), midnight(self.end)
 
     def has(self, day: date) -> bool:
         return self.first <= day < self.end

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field, replace
 from gpu_ci.gcp.gate.compute_api import ApiError
 from gpu_ci.machine_records import GpuUse
 
-from ...model import End, Machine, ReportedJob, printable
+from ...model import End, Machine, RunKey, printable
 from ...ports import Mailbox, Unavailable
 from ...registration import key_of
 from .api import Body, Connection, checked_answer, converted_errors, is_own, machine_error
@@ -134,7 +134,7 @@ def end_of(text: str) -> End | None:
         value.get("stops_pool") is True,
         _phases_of(value.get("phases")),
         _gpu_use_of(value.get("gpuUse")),
-        _job_of(value.get("job")),
+        _run_of(value.get("job")),
     )
 
 
@@ -155,13 +155,13 @@ def _gpu_use_of(value: object) -> GpuUse | None:
     return None if use == GpuUse() else use
 
 
-def _job_of(value: object) -> ReportedJob | None:
-    """Return the job, or None if a part of it is missing or not in GitHub's form."""
+def _run_of(value: object) -> RunKey | None:
+    """Return the run of a job, or None if a part of it is missing or not in GitHub's form."""
     given = value if isinstance(value, dict) else {}
-    repository, run, attempt = given.get("repository"), _whole(given.get("run"), 1), _whole(given.get("attempt"), 1)
-    if run is None or attempt is None or not isinstance(repository, str) or not _REPOSITORY.fullmatch(repository):
+    repository, run = given.get("repository"), _whole(given.get("run"), 1)
+    if run is None or not isinstance(repository, str) or not _REPOSITORY.fullmatch(repository):
         return None
-    return ReportedJob(repository, run, attempt)
+    return RunKey(repository, run)
 
 
 def _number(value: object, most: float) -> float | None:

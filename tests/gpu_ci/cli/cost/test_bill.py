@@ -8,9 +8,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from gpu_ci.cli.cost.bill import divide
+from gpu_ci.cli.cost.bill import divide, sql
 from gpu_ci.cli.cost.inputs import BillRow
-from gpu_ci.cli.cost.query import sql
 from gpu_ci.machine_records import MachineRecord
 
 from tests.gpu_ci.cli.conftest import Ask
@@ -84,7 +83,7 @@ def test_a_machine_that_is_not_on_the_bill_yet_counts_with_the_catalogs_price(re
     found = report("2026-10-05", Bill(rows=rows))
     expected = sum(bill.machines.values()) - bill.machines[late.id] + (late.usd or 0)
     assert found["total"]["usd"] == pytest.approx(expected, abs=1e-9)
-    assert f"1 machines are not on the bill, and count with the catalog's {late.usd:.2f} USD" in found["warnings"]
+    assert f"1 machine not on the bill: counted with the catalog's {late.usd:.2f} USD" in found["warnings"]
 
 
 def test_the_query_reads_one_project_from_a_day_on_and_converts_to_usd(tmp_path: Path) -> None:

@@ -78,5 +78,5 @@ def test_labels_name_the_repository_of_only_a_part_of_the_money(policy: str, exp
             began, ended = record.on[-1]
             paid[ran] += (ended - began).total_seconds() / 3600 * usd_per_hour(machine.place)
     assert {kind: round(100 * usd / sum(shares.values())) for kind, usd in shares.items()} == expected
-    of_report = {names[0]: row.usd for names, row in report.rows.items() if names[0] != NO_JOB}
+    of_report = {row["repository"]: row["usd"] for row in report["rows"] if row["repository"] != NO_JOB}
     assert of_report == pytest.approx(dict(paid), rel=1e-9), "the report has the money of GitHub's jobs"

@@ -9,8 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from gpu_ci.cli.cost.baselines import baselines
-from gpu_ci.cli.cost.forecast import Forecast, forecast
+from gpu_ci.cli.cost.estimates import Forecast, baselines, forecast
 from gpu_ci.cli.cost.window import Window
 from gpu_ci.machine_records import MachineRecord
 from jsonschema import Draft202012Validator, FormatChecker
@@ -82,8 +81,8 @@ def test_the_last_whole_week_is_compared_with_the_week_before(ask: Ask, write: C
     assert (found["usd"], found["total"]["jobs"], found["sharedUsd"]) == (4, 4, None)
     assert found["usdByWeek"] == {"2026-11-02": 1, "2026-11-09": 4, "2026-11-16": 1}
     assert found["warnings"] == [
-        "1 of 5 records are incomplete: price 1",
-        "1 machines have no published price and count as 0 USD",
+        "1 of 5 records incomplete: price 1",
+        "1 machine without a published price: counted as 0 USD",
     ]
 
 
@@ -144,14 +143,14 @@ def test_a_terminal_shows_the_table_the_baselines_and_a_chart(ask: Ask, write: C
     lines = [" ".join(line.split()) for line in answer.out.splitlines()]
     for expected in (
         "Cost of 2026-11-09 to 2026-11-15, compared with 2026-11-02 to 2026-11-08",
-        "acme/kernels 3 300 s 300 s 50% (27% known) 0.50 0.67 0.83 0.00 2.00 +100%",
-        "(no job) 0 0.00 0.00 0.00 1.00 1.00 new",
-        "all machines 4 300 s 300 s 50% (21% known) 1.00 1.17 0.83 1.00 4.00 +300%",
+        "acme/kernels 3 300 s 300 s 50% (27% known) 0.50 0.67 0.83 0.00 2.00 1.00 +100%",
+        "(no job) 0 0.00 0.00 0.00 1.00 1.00 0.00 new",
+        "all machines 4 300 s 300 s 50% (21% known) 1.00 1.17 0.83 1.00 4.00 1.00 +300%",
         "GitHub's runner linux_4_core_gpu (1 x T4), 0.052 USD a minute, each job rounded up 4.68 15%",
         "2026-11: 6.00 USD until yesterday, about 9.57 USD at its end (at most 9% off in simulated months).",
         "2026-11-09 4.00 " + "█" * 40,
-        "2026-11-16 1.00 " + "█" * 10,
-        "warning: 1 of 5 records are incomplete: price 1",
+        "2026-11-16 so far 1.00 " + "█" * 10,
+        "warning: 1 of 5 records incomplete: price 1",
     ):
         assert expected in lines
 
@@ -161,11 +160,11 @@ def test_markdown_has_the_chart_and_no_markup_of_a_workflow(ask: Ask, write: Cal
     text = ask("cost", "report", write(*LINES, evil), "--by", "workflow", "--markdown").out
     row = next(each for each in text.splitlines() if "acme/all" in each)
     assert row.startswith("| `'/ @acme/all <b>\\n# x\\u202eyyy")
-    assert (row.count("`"), row.count("|")) == (2, 12)
+    assert (row.count("`"), row.count("|")) == (2, 13)
     assert "\u202e" not in text
-    assert '```mermaid\nxychart-beta\n    x-axis ["2026-11-02", "2026-11-09", "2026-11-16"]\n' in text
+    assert '```mermaid\nxychart-beta\n    x-axis ["2026-11-02", "2026-11-09", "2026-11-16 so far"]\n' in text
     assert "    bar [1.00, 5.00, 1.00]\n```" in text
-    assert "> [!WARNING]\n> `1 of 6 records are incomplete: price 1`" in text
+    assert "> [!WARNING]\n> `1 of 6 records incomplete: price 1`" in text
 
 
 def test_no_saving_is_without_the_name_of_its_baseline(ask: Ask, write: Callable[..., str]) -> None:
@@ -249,9 +248,7 @@ def test_a_job_on_a_cluster_has_no_baseline_and_counts_for_no_budget(
     found = ask("cost", "report", write(*lines), "--stack", "Pulumi.dev.yaml", "--json").json
     assert (found["baselines"], found["total"]["usd"]) == ([], 2.0)
     assert found["budgets"]["vision"]["spentUsd"] == 1.0
-    assert (
-        "1 jobs ran on clusters: without boot and idle time of nodes, so no baseline is compared" in found["warnings"]
-    )
+    assert "1 job on clusters, without boot and idle time of nodes: no baseline is compared" in found["warnings"]
 
 
 def test_records_that_begin_after_the_time_before_are_a_warning(ask: Ask, write: Callable[..., str]) -> None:

@@ -10,7 +10,7 @@ import pytest
 from gpu_agent.machine import gpu_use
 from gpu_agent.report import job_of
 from gpu_ci.machine_records import GpuUse
-from gpu_manager.model import End, ReportedJob
+from gpu_manager.model import End, RunKey
 from gpu_manager.suppliers.compute_engine.channel import end_of
 from hypothesis import given
 from hypothesis import strategies as st
@@ -32,7 +32,7 @@ def test_what_the_agent_measured_is_read() -> None:
         "job-done",
         phases={"driver": 3.1, "after-job": 0.0},
         gpu_use=GpuUse(util_avg=0.41, mem_max_mib=9120, joules=51230.5),
-        job=ReportedJob("acme/kernels", 10001, 2),
+        run=RunKey("acme/kernels", 10001),
     )
     assert len({end, end}) == 1
 
@@ -52,8 +52,7 @@ def test_a_bad_number_is_none_and_the_others_stay(bad: Any) -> None:
     assert use == GpuUse(mem_max_mib=9120, joules=5)
     use = read(gpuUse={"utilAvg": 0.5, "memMaxMib": bad, "joules": bad}).gpu_use
     assert use == GpuUse(util_avg=0.5)
-    for key in ("run", "attempt"):
-        assert read(job={"repository": "acme/kernels", "run": 1, "attempt": 1, key: bad}).job is None
+    assert read(job={"repository": "acme/kernels", "run": bad, "attempt": 1}).run is None
 
 
 @pytest.mark.parametrize("use", [{"utilAvg": 1.01}, {"memMaxMib": 9120.5}, {"joules": 3e13}])
@@ -65,7 +64,7 @@ def test_a_use_without_a_valid_value_is_none(use: dict[str, float]) -> None:
     "repository", ["", "acme", "acme/ker nels", "acme/\x1b[31m", "a/b/c", "acme/" + "k" * 101, "\u00e4/b", 7, None]
 )
 def test_a_job_of_no_repository_is_none(repository: Any) -> None:
-    assert read(job={"repository": repository, "run": 1, "attempt": 1}).job is None
+    assert read(job={"repository": repository, "run": 1, "attempt": 1}).run is None
 
 
 def test_phases_are_few_and_have_the_names_of_steps() -> None:
@@ -98,6 +97,6 @@ def test_no_json_raises_or_gives_a_value_out_of_range(value: dict[str, Any]) -> 
     assert all(0 <= sec <= 1e8 for sec in end.phases.values())
     if end.gpu_use:
         GpuUse.model_validate(end.gpu_use.model_dump(), strict=True)
-    if end.job:
-        assert end.job.repository.isprintable()
-        assert min(end.job.run, end.job.attempt) >= 1
+    if end.run:
+        assert end.run.repository.isprintable()
+        assert end.run.run_id >= 1
