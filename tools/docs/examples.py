@@ -42,6 +42,7 @@ REQUIRED_ARGUMENTS: dict[str, Any] = {
     "maxSize": 4,
     "namespace": "gpu-ci",
     "nodeGroupName": "gpu",
+    "owner": "acme",
     "pool": "l4",
     "project": "acme-ci",
     "serviceAccountEmail": "gpu-l4@acme-ci.iam.gserviceaccount.com",
@@ -49,6 +50,7 @@ REQUIRED_ARGUMENTS: dict[str, Any] = {
     "subnetwork": "projects/acme-ci/regions/us-central1/subnetworks/ci",
     "template": TEMPLATE,
     "templates": [TEMPLATE],
+    "webhookSecret": Code('pulumi.Config().require_secret("webhookSecret")'),
     "zones": ["us-central1-a", "us-central1-b"],
 }
 REGIONS = {"aws": "us-east-1", "gcp": "us-central1"}
