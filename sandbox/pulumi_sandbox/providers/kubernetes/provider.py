@@ -12,7 +12,7 @@ from pulumi_sandbox.providers import bridged
 from pulumi_sandbox.providers.cloud import Cloud
 from pulumi_sandbox.providers.diff import UPDATE, Change
 from pulumi_sandbox.providers.kubernetes import cluster as kubernetes_cluster
-from pulumi_sandbox.providers.kubernetes import kueue, objects, tekton, validation
+from pulumi_sandbox.providers.kubernetes import kueue, objects, tekton_operator, validation
 from pulumi_sandbox.providers.kubernetes.helm.charts import RUNNER_SET
 from pulumi_sandbox.providers.kubernetes.objects import inner
 from pulumi_sandbox.providers.kubernetes.releases import DEFINITION, PATCH, Releases
@@ -178,7 +178,7 @@ class Kubernetes(Cloud):
         if objects.group(res.token) == kueue.GROUP and res.old_inputs is None:
             yield from kueue.refusals(self.context.world, res.token)
         if res.old_inputs is None:
-            yield from tekton.refusals(self.context.world, res.token)
+            yield from tekton_operator.refusals(self.context.world, res.token)
         if res.token == JOB and res.old_inputs is None:
             yield from self.gate.refusals(res)
 
@@ -223,7 +223,7 @@ class Kubernetes(Cloud):
             # An API server counts its writes. Here, the time gives every write a higher number.
             "resourceVersion": str(time.time_ns() // 1_000_000),
         }
-        status = tekton.conditions(self.context.world, res.token, res.inputs)
+        status = tekton_operator.conditions(self.context.world, res.token, res.inputs)
         return {"metadata": metadata, **objects.server_fields(res, metadata), **status}
 
     def created(self, res: Resource) -> None:
@@ -231,7 +231,7 @@ class Kubernetes(Cloud):
             self.releases.install(res)
         elif objects.kind(res.token) == "DaemonSet":
             self.workloads.place_pods(Record(res.token, res.id, res.name, "", res.inputs), res.log)
-        tekton.created(self.context.world, res)
+        tekton_operator.created(self.context.world, res)
 
     updated = created
 
@@ -262,14 +262,14 @@ class Kubernetes(Cloud):
             self.releases.drain(res)
 
     def delete_blockers(self, res: Resource) -> Iterable[str]:
-        return tekton.delete_blockers(self.context.world, res.token)
+        return tekton_operator.delete_blockers(self.context.world, res.token)
 
     def deleted(self, res: Resource) -> None:
         if res.token == RELEASE:
             self.releases.remove(res)
         elif res.token == JOB:
             self.gate.forget(res)
-        tekton.deleted(self.context.world, res)
+        tekton_operator.deleted(self.context.world, res)
 
     def invoke(self, token: str, arguments: dict[str, Any]) -> tuple[dict[str, Any], tuple[str, ...]]:
         if token == RENDER and not self.lookups.can_answer(token):

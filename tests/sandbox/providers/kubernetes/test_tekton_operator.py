@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 from pulumi_sandbox.providers.kubernetes.releases import PATCH
-from pulumi_sandbox.providers.kubernetes.tekton import CONFIG, LISTENER, SERVICE
+from pulumi_sandbox.providers.kubernetes.tekton_operator import CONFIG, LISTENER, SERVICE
 from pulumi_sandbox.providers.readiness import NotReady
 from pulumi_sandbox.providers.resource import Refused
 
