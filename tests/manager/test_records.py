@@ -98,7 +98,7 @@ def test_a_record_has_the_suppliers_times_githubs_job_and_the_price_of_its_parts
 def test_a_new_record_says_whether_a_pass_saw_the_runner(seen: bool) -> None:
     world = World()
     world.pass_(110, on(), runner=f"l4-a-{ID}" if seen else "")
-    world.pass_(330, off(310, end=End("job-done", job=ReportedJob("example-org/kernels", 11, 1))))
+    world.pass_(330, off(310, end=End("job-done", run=RunKey("example-org/kernels", 11))))
     world.pass_(340)
     world.answers.now, world.answers.jobs_of_runs = NOW + 400, (ran(),)
     world.answers.view = GithubView(NOW + 400, (), ())
