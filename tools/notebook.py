@@ -24,8 +24,8 @@ from types import FrameType
 from typing import Any
 
 from gpu_ci.kubernetes import gpu_nodes
-from gpu_ci.notebooks.args import NotebookPipelineArgs
-from gpu_ci.notebooks.objects import objects, secret_name
+from gpu_ci.kubernetes.notebooks.args import NotebookPipelineArgs
+from gpu_ci.kubernetes.notebooks.objects import objects, secret_name
 from pulumi import Output
 from pulumi_sandbox.providers.github.app_api import GithubAppApi
 from pulumi_sandbox.providers.github.organizations import Organizations

@@ -16,7 +16,7 @@ import jwt
 import pytest
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import rsa
-from gpu_ci.notebooks.objects import TASKS_FOLDER
+from gpu_ci.kubernetes.notebooks.objects import TASKS_FOLDER
 
 TOKEN, RECEIVER = "ghs_planted-token", "planted-receiver"
 REPOSITORY = "acme/kernels"

@@ -18,9 +18,9 @@ import pulumi_kubernetes as kubernetes
 from .. import naming
 from ..args import Args
 from ..component import Component
-from ..notebooks import objects
-from ..notebooks.args import Claim, Gateway, Ingress, NotebookPipelineArgs
 from .gpu_namespace import GpuNamespace, GpuNamespaceArgs, all_but_credentials
+from .notebooks import objects
+from .notebooks.args import Claim, Gateway, Ingress, NotebookPipelineArgs
 from .tekton import PIPELINES_NAMESPACE, WAIT_FOR_READY
 
 SINK_PORT = 8080

@@ -9,8 +9,8 @@ import pulumi
 
 from gpu_ci import naming
 from gpu_ci.kubernetes.notebook_pipeline import NotebookPipeline
-from gpu_ci.notebooks.args import Bucket, GithubAccess, NotebookPipelineArgs, Notify
-from gpu_ci.notebooks.objects import PUSH, RUN
+from gpu_ci.kubernetes.notebooks.args import Bucket, GithubAccess, NotebookPipelineArgs, Notify
+from gpu_ci.kubernetes.notebooks.objects import PUSH, RUN
 from gpu_ci.stack.notebooks import NotebookEntry
 from gpu_ci.stack.parse import NOTEBOOKS, Stack
 from gpu_ci.validation_errors import join

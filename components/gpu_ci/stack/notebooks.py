@@ -13,8 +13,8 @@ from ..args import Redacted
 from ..errors import Problem, did_you_mean, in_yaml, shape
 from ..kinds import cluster_for
 from ..kubernetes.name_types import Name
+from ..kubernetes.notebooks.args import Bucket, Ends, NotebookChoices
 from ..kubernetes.tekton import PIPELINES_NAMESPACE
-from ..notebooks.args import Bucket, Ends, NotebookChoices
 from ..secret_manager import StackSecret
 from ..validation_errors import join
 from .clusters import CLUSTERS

@@ -7,11 +7,11 @@ from typing import Annotated, ClassVar, Literal, Self
 from pydantic import AfterValidator, Field, model_validator
 from pydantic_core import InitErrorDetails
 
-from ..args import Args, ComponentArgs, Input, Integer, SecretInput
-from ..errors import at_path, invalid, raise_problems
-from ..kubernetes import gpu_nodes
-from ..kubernetes.gpu_namespace import CachedDns, DnsAddress, ImagePullSecret, PrivateRange
-from ..kubernetes.name_types import (
+from ...args import Args, ComponentArgs, Input, Integer, SecretInput
+from ...errors import at_path, invalid, raise_problems
+from .. import gpu_nodes
+from ..gpu_namespace import CachedDns, DnsAddress, ImagePullSecret, PrivateRange
+from ..name_types import (
     EachOnce,
     Environment,
     GpuResource,

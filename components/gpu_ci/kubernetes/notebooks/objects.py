@@ -18,8 +18,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from ..kubernetes import gpu_nodes
-from ..kubernetes.name_types import CONTAINER_SECURITY, POD_SECURITY, environment, pull_secrets, tolerations
+from .. import gpu_nodes
+from ..name_types import CONTAINER_SECURITY, POD_SECURITY, environment, pull_secrets, tolerations
 from .args import CLAIM_PATH, FINALLY_MIN, START_MIN, Claim, NotebookPipelineArgs
 
 TASKS_FOLDER = Path(__file__).parent / "tasks"
