@@ -51,10 +51,10 @@ down: engine ## destroy the stack in the sandbox
 	@printf '\nYou need not remove the empty stack: make up deploys it again, and make clean removes the sandbox.\n'
 	@printf 'To remove it anyway, run %s stack rm %s. It keeps Pulumi.%s.yaml, which plain pulumi deletes.\n' '$(SANDBOX)' '$(STACK)' '$(STACK)'
 
-test: dev comment engine torch policy notebook-tools ## run the tests, some on the real engine (PYTEST_ARGS="-k name" selects tests)
+test: dev comment engine torch policy ## run the tests, some on the real engine (PYTEST_ARGS="-k name" selects tests)
 	@.venv/bin/python -m pytest -n 4 --dist worksteal $(PYTEST_ARGS)
 
-test-slow: dev comment languages torch policy ## run the tests that `make test` leaves out, most on the real engine; 20 minutes
+test-slow: dev comment languages torch policy notebook-tools ## run the tests that `make test` leaves out, most on the real engine; 20 minutes
 	@.venv/bin/python -m pytest -n 4 --dist worksteal -m slow $(PYTEST_ARGS)
 
 test-all: test test-slow test-kill test-boots test-histories test-kubernetes test-monitoring ## run all tests, as root; 75 minutes, needs Go
