@@ -159,7 +159,7 @@ class EksConnection(Connection):
         bucket, _, folder = url.partition("://")[2].rstrip("/").partition("/")
         arn = f"arn:{partition(region)}:s3:::{bucket}"
         objects = f"{folder}/*" if folder else "*"
-        statements = [
+        statements: list[dict[str, Any]] = [
             {
                 "Effect": "Allow",
                 "Action": ["s3:AbortMultipartUpload", "s3:DeleteObject", "s3:GetObject", "s3:PutObject"],

@@ -310,7 +310,7 @@ def _listener(name: str, args: NotebookPipelineArgs) -> dict[str, Any]:
     # A push of the same commit has the same name, so a second delivery starts no second run.
     repository = "body.repository.name.lowerAscii().replace('_', '-').replace('.', '-').truncate(36)"
     run = f"'run-' + {repository} + '-' + body.after.truncate(12)"
-    interceptors = {
+    interceptors: dict[str, dict[str, Any]] = {
         "github": {"secretRef": secret, "eventTypes": [PUSH]},
         "cel": {"filter": push_filter(args), "overlays": [{"key": "run", "expression": run}]},
     }

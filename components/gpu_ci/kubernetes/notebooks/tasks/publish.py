@@ -23,6 +23,7 @@ import json
 import logging
 import os
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
@@ -45,7 +46,7 @@ def main() -> None:
     prepared = attempt("the list of notebooks", lambda: common.get_json("prepared.json")) or {}
     notebooks: list[str] = prepared.get("notebooks", [])
     report = make_report(notebooks)
-    pictures = {each: attempt(f"the figures of {each}", lambda each=each: figures(each)) or [] for each in notebooks}
+    pictures = {each: attempt(f"the figures of {each}", partial(figures, each)) or [] for each in notebooks}
     stored = attempt("the report", lambda: store(report, pictures))
     common.log(f"{report['verdict']}: {report['reason']}")
     passed = report["verdict"] == "passed"
@@ -75,7 +76,7 @@ def attempt(what: str, step: Callable[[], Any]) -> Any:
 
 def make_report(notebooks: list[str]) -> dict[str, Any]:
     """Return the content of report.json."""
-    found = [attempt(each, lambda each=each: notebook_result(each)) or missing(each) for each in notebooks]
+    found = [attempt(each, partial(notebook_result, each)) or missing(each) for each in notebooks]
     tests = attempt("the results of the tests", test_results)
     tasks = [task for name in TASKS if (task := task_result(name))]
     verdict, reason = judge(found, tests, tasks)
