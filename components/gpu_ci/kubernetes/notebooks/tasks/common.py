@@ -18,6 +18,7 @@ import urllib.error
 import urllib.request
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
+from functools import cache
 from pathlib import Path
 from typing import Any
 from urllib.parse import unquote, urlsplit
@@ -117,7 +118,9 @@ def problems(statuses: Sequence[str], passed: int, failed: int) -> list[str]:
 # ------------------------------------------------------------------------------------------------ storage
 
 
+@cache
 def _open() -> Any:
+    """Return the storage. Its client keeps connections and the login of the cloud for the next file."""
     if STORE.startswith("file://"):
         return LocalStore(unquote(urlsplit(STORE).path), mkdir=True)
     return from_url(STORE)
@@ -142,6 +145,15 @@ def get(path: str, of_run: bool = True) -> bytes | None:
         return bytes(obstore.get(_open(), _key(path, of_run)).bytes())
     except FileNotFoundError:
         return None
+
+
+def exists(path: str) -> bool:
+    """Return True if the folder of the run has a file."""
+    try:
+        obstore.head(_open(), _key(path, True))
+    except FileNotFoundError:
+        return False
+    return True
 
 
 def get_json(path: str, of_run: bool = True) -> Any:

@@ -102,14 +102,14 @@ def missing(notebook: str) -> dict[str, Any]:
 def notebook_result(notebook: str) -> dict[str, Any]:
     """Return the result of a notebook. Its page is made here if `convert` did not run."""
     html = f"{common.folder(notebook)}/out.html"
-    if common.get(html) is None:
+    if not common.exists(html):
         convert.convert(notebook)
     found = common.get_json(f"{common.folder(notebook)}/result.json")
     if not found:
         found = missing(notebook)
         problem = text(common.problem_path("execute", notebook))
         found["error"] = {"name": "execute", "message": problem, "cell": None} if problem else None
-    return {**found, "html": None if common.get(html) is None else html}
+    return {**found, "html": html if common.exists(html) else None}
 
 
 def text(path: str) -> str | None:
