@@ -217,7 +217,9 @@ class Manager:
             if is_late or records.is_complete(history, job):
                 try:
                     record = records.make(history, job, self._name, self._pools[0].supplier)
-                    made[key] = NewRecord(record, history.job is not None, history.registered)
+                    made[key] = NewRecord(
+                        record, job_was_seen=history.job is not None, boot_was_seen=history.registered
+                    )
                 except (ValueError, OverflowError, OSError):  # such times would stop every further pass
                     events.append(Event("refused", "the records", f"{history.machine}: its times cannot be"))
                     del memory.ended[key]

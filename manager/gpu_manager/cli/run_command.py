@@ -229,7 +229,7 @@ class Loop:
         if self._prometheus:
             self._prometheus.take(self._meter, result, samples)
             self._prometheus.set_budgets(self._budgets)
-        for record, _, _ in result.records:
+        for record in (new.record for new in result.records):
             self._log.line(
                 "machine-ended", record.machine, _summary(record), record=record.model_dump(mode="json", by_alias=True)
             )

@@ -78,11 +78,13 @@ class Meter:
     def take(self, result: PassResult) -> list[Sample]:
         """Add a pass, and return the events since the last one."""
         samples = [*self._of_events(result), *self._of_machines(result), *self._of_jobs(result)]
-        for record, job_was_seen, boot_was_seen in result.records:
-            if record.job and not job_was_seen:
-                samples.append(_wait_of(record, record.job))
-            if record.job and not boot_was_seen:
-                samples += _boot_of(record, record.job)
+        for new in result.records:
+            if (job := new.record.job) is None:
+                continue
+            if not new.job_was_seen:
+                samples.append(_wait_of(new.record, job))
+            if not new.boot_was_seen:
+                samples += _boot_of(new.record, job)
         self._before = result.decision.memory
         if result.observation.github_requests_left is not None:
             self.github_requests_left = result.observation.github_requests_left
@@ -224,7 +226,7 @@ class LogLines:
                 yield "boot", sample.subject, {"pool": sample.pool, "bootSec": round(sample.seconds, 1)}
             elif sample.kind == "preempted":
                 yield "preempted", sample.subject, {"pool": sample.pool}
-        for record, _, _ in result.records:
+        for record in (new.record for new in result.records):
             for part, usd in record.parts(record.usd or 0.0)._asdict().items():
                 if usd:
                     yield "cost", record.machine, {"pool": record.pool, "part": part, "usd": round(usd, 6)}

@@ -113,8 +113,8 @@ class Prometheus:
         """Add the result of a pass. Call it after Meter.take, which measures the pass."""
         for sample in samples:
             self._count(sample)
-        for record, _, _ in result.records:
-            self._add_record(record)
+        for new in result.records:
+            self._add_record(new.record)
         if meter.github_requests_left is not None:
             self._left.set(meter.github_requests_left)
         self._complete_at.setdefault(id(meter), self._begun)
