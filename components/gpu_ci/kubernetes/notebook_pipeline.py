@@ -28,13 +28,13 @@ _INTERCEPTORS_PORT = 8443
 _API_PORTS = (443, 6443)
 _READ = ["get", "list", "watch"]
 _TRIGGERS = ["eventlisteners", "interceptors", "triggerbindings", "triggers", "triggertemplates"]
-_RIGHTS: list[dict[str, Any]] = [
+_RIGHTS: Any = [
     {"api_groups": ["triggers.tekton.dev"], "resources": _TRIGGERS, "verbs": _READ},
     {"api_groups": [""], "resources": ["configmaps"], "verbs": _READ},
     {"api_groups": ["tekton.dev"], "resources": ["pipelineruns"], "verbs": ["create"]},
 ]
 """The rights of the listener in its namespace. It reads no Secret: the interceptor of GitHub compares the signature."""
-_CLUSTER_RIGHTS: list[dict[str, Any]] = [
+_CLUSTER_RIGHTS: Any = [
     {
         "api_groups": ["triggers.tekton.dev"],
         "resources": ["clusterinterceptors", "clustertriggerbindings"],
@@ -121,10 +121,10 @@ class NotebookPipeline(Component):
             run, metadata=self._metadata(run), automount_service_account_token=False, opts=self.child()
         )
         account = kubernetes.core.v1.ServiceAccount(listener, metadata=self._metadata(listener), opts=self.child())
-        subjects = [{"kind": "ServiceAccount", "name": listener, "namespace": self.namespace}]
+        subjects: Any = [{"kind": "ServiceAccount", "name": listener, "namespace": self.namespace}]
         role = rbac.Role(f"{name}-role", metadata=self._metadata(listener), rules=_RIGHTS, opts=self.child())
         # Two clusters of a stack may have a pipeline of this name, but a cluster has one namespace of this name.
-        whole = self.namespace.apply(lambda namespace: {"name": f"{namespace}-{listener}"})
+        whole: Any = self.namespace.apply(lambda namespace: {"name": f"{namespace}-{listener}"})
         cluster_role = rbac.ClusterRole(
             f"{name}-cluster-role", metadata=whole, rules=_CLUSTER_RIGHTS, opts=self.child()
         )
@@ -215,10 +215,10 @@ class NotebookPipeline(Component):
 
     def _way_in(self, name: str, args: NotebookPipelineArgs) -> None:
         """Create the Ingress or the HTTPRoute to the Service that the listener's controller creates."""
-        service = {"name": f"el-{name}", "port": SINK_PORT}
+        service: Any = {"name": f"el-{name}", "port": SINK_PORT}
         if isinstance(args.access, Ingress):
-            backend = {"service": {"name": service["name"], "port": {"number": service["port"]}}}
-            tls = [{"hosts": [args.access.host], "secret_name": args.access.tls_secret}]
+            backend: Any = {"service": {"name": service["name"], "port": {"number": service["port"]}}}
+            tls: Any = [{"hosts": [args.access.host], "secret_name": args.access.tls_secret}]
             kubernetes.networking.v1.Ingress(
                 f"{name}-ingress",
                 # Pulumi would wait until the Ingress has an address, and a user may have to act before.
@@ -251,7 +251,7 @@ class NotebookPipeline(Component):
             )
 
 
-def _policies(name: str, args: NotebookPipelineArgs) -> Mapping[str, dict[str, Any]]:
+def _policies(name: str, args: NotebookPipelineArgs) -> Mapping[str, Any]:
     """Return the network policies by role. Those of the GpuNamespace close the rest."""
     listener = {"matchLabels": {"app.kubernetes.io/managed-by": "EventListener", "eventlistener": name}}
     tekton = {

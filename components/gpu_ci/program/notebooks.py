@@ -63,7 +63,8 @@ def _references(entries: Mapping[str, NotebookEntry]) -> dict[str, str]:
     found: dict[str, str] = {}
     for name, entry in sorted(entries.items()):
         path = join(NOTEBOOKS, name)
-        named = (entry.webhook_secret, entry.github and entry.github.private_key, entry.notify and entry.notify.url)
+        private_key = entry.github.private_key if entry.github else None
+        named = (entry.webhook_secret, private_key, entry.notify.url if entry.notify else None)
         found |= {f"{path}.{key}": each for key, each in zip(_SECRETS, named, strict=True) if each}
     return found
 

@@ -238,7 +238,7 @@ def _pipeline(name: str, steps: Sequence[_Step], args: NotebookPipelineArgs) -> 
     def task(step: _Step) -> dict[str, Any]:
         run = {"run": "$(context.pipelineRun.name)", **{each: f"$(params.{each})" for each in _RUN_PARAMS[1:]}}
         params = {**run, **values.get(step.name, {})}
-        found = {
+        found: dict[str, Any] = {
             "name": step.name,
             "taskRef": {"name": f"{name}-{step.name}"},
             "params": [{"name": key, "value": value} for key, value in params.items()],

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -32,7 +32,7 @@ class StatusesApi:
             Route("GET", rf"{_PATH}/commits/(?P<sha>[0-9a-f]{{40}})/statuses", "statuses", "read", self._statuses),
         ]
 
-    def of(self, repository: Repository, sha: str) -> list[Mapping[str, Any]]:
+    def of(self, repository: Repository, sha: str) -> Sequence[Mapping[str, Any]]:
         """Return the statuses of a commit, the newest one first."""
         return [each.outputs for each in self.world.find(STATUS, commit=f"{repository.full_name}@{sha}")][::-1]
 

@@ -15,6 +15,9 @@ from typing import Any
 
 import celpy
 from celpy import celtypes
+from celpy.adapter import json_to_cel
+from celpy.celparser import CELParseError
+from celpy.evaluation import CELEvalError
 
 from pulumi_sandbox.providers.kubernetes.objects import inner, items
 from pulumi_sandbox.providers.kubernetes.tekton.engine import REFERENCE, Value, params_of, substitute
@@ -163,8 +166,8 @@ def evaluate(expression: str, event: Mapping[str, Any]) -> Any:
     try:
         environment = celpy.Environment()
         program = environment.program(environment.compile(expression), functions=_FUNCTIONS)
-        value = program.evaluate({key: celpy.json_to_cel(each) for key, each in event.items()})
-    except (celpy.CELParseError, celpy.CELEvalError) as error:
+        value = program.evaluate({key: json_to_cel(each) for key, each in event.items()})
+    except (CELParseError, CELEvalError) as error:
         raise Stopped(f"error evaluating cel expression: {error.args[0]}") from None
     return bool(value) if isinstance(value, celtypes.BoolType) else str(value)
 
