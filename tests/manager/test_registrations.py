@@ -228,7 +228,7 @@ def test_the_registration_is_sealed_to_the_machines_key() -> None:
         "machine": "l4-a-42",
         "runnerId": 7,
         "jitConfig": JIT,
-        "usdPerHour": None,
+        "usdPerHour": 0.4,
         "market": "spot",
     }
     assert JIT.encode() not in sealed

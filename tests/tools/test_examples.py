@@ -31,6 +31,6 @@ def test_the_python_of_a_component_builds_it(component: ComponentInfo) -> None:
         lambda: exec(compile(text, "snippet", "exec"), {}),  # noqa: S102 - our own generated text
         computed=COMPUTED,
         calls=CALLS,
-        config={"project:appKey": KEY},
+        config={"project:appKey": KEY, "project:webhookSecret": "hush-hush-hush-hush"},
     )
     assert [row.name for row in deployment.rows if row.type == component.token] == ["ci"]

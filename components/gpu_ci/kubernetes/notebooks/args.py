@@ -105,7 +105,7 @@ class Timeouts(Args):
 class Bucket(Args):
     """A bucket for sources, results and reports."""
 
-    kind: Literal["bucket"] = "bucket"
+    kind: Literal["bucket"] = Field(default="bucket", description="an object storage")
     url: Annotated[str, Field(pattern=r"^(gs|s3)://[a-z0-9][a-z0-9._-]{1,61}[a-z0-9](/[A-Za-z0-9._/-]+)?$")] = Field(
         description="the bucket and a folder of it: gs://BUCKET/FOLDER or s3://BUCKET/FOLDER",
         examples=["gs://acme-notebooks/ci"],
@@ -115,7 +115,7 @@ class Bucket(Args):
 class Claim(Args):
     """A volume that many nodes mount, such as Filestore or EFS."""
 
-    kind: Literal["claim"]
+    kind: Literal["claim"] = Field(description="a volume of the cluster")
     storage_class: Annotated[Name, AfterValidator(_many_nodes)] = Field(
         description="a storage class with the access mode ReadWriteMany", examples=["standard-rwx"]
     )
@@ -125,7 +125,7 @@ class Claim(Args):
 class Ingress(Args):
     """A webhook address by an Ingress of the cluster."""
 
-    kind: Literal["ingress"]
+    kind: Literal["ingress"] = Field(description="the way by an Ingress")
     host: Host = Field(
         description="the host of the address, which must resolve to the Ingress", examples=["n.acme.dev"]
     )
@@ -138,7 +138,7 @@ class Ingress(Args):
 class Gateway(Args):
     """A webhook address by a Gateway that the cluster has."""
 
-    kind: Literal["gateway"]
+    kind: Literal["gateway"] = Field(description="the way by a Gateway")
     host: Host = Field(
         description="the host of the address, which must resolve to the Gateway", examples=["n.acme.dev"]
     )
@@ -149,9 +149,11 @@ class Gateway(Args):
 class GithubAccess(Args):
     """A GitHub App that reads the repositories and writes commit statuses, with its private key."""
 
-    id: str
-    installation_id: str
-    private_key: SecretInput[Annotated[str, Field(min_length=1)]]
+    id: str = Field(description="the ID of the App", examples=["123456"])
+    installation_id: str = Field(description="the ID of its installation in the organization", examples=["7890123"])
+    private_key: SecretInput[Annotated[str, Field(min_length=1)]] = Field(
+        description="the private key of the App, in PEM"
+    )
 
 
 class Ends(Args):
