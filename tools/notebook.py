@@ -273,13 +273,13 @@ class Session:
         if skipped := status["skippedTasks"]:
             print(f"  skipped:      {', '.join(each['name'] for each in skipped)} ({skipped[0]['reason']})")
         name = run.partition("/")[2]
-        page = self.runs.settings.storage / "gs" / BUCKET / self.repository.full_name / name / "index.html"
+        page = self.runs.settings.storage / "gs" / BUCKET / NAME / self.repository.full_name / name / "index.html"
         print(f"  report:       {page if page.exists() else 'none'}")
         for each in self.statuses.of(self.repository, sha)[:1]:
             print(f"  status:       {each['context']}: {each['state']}: {each['description']}")
         for each in self.received:
             if name in json.dumps(each) or sha[:7] in json.dumps(each):
-                print(f"  notification: {each.get('title', '')}: {str(each.get('message', '')).splitlines()[0:1]}")
+                print(f"  notification: {each.get('title', '')}: {str(each.get('message', '')).partition(chr(10))[0]}")
         sys.stdout.flush()
         if condition["status"] == "True":
             return 0

@@ -144,12 +144,13 @@ class Run:
     """One run: its tasks get the values that the objects of Tekton give them."""
 
     def __init__(self, github: Github, folder: Path, python: Path, name: str, revision: str) -> None:
-        self.store, self.files = folder / "store", folder / "store" / REPOSITORY / name
+        self.store, self.files = folder / "store", folder / "store" / "analysis" / REPOSITORY / name
         self.folder, self.python, self.revision = folder / name, python, revision
         self.outputs: list[str] = []
         pem = serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
         self.variables = {
             "RUN": name,
+            "PIPELINE": "analysis",
             "REPOSITORY": REPOSITORY,
             "BRANCH": "refs/heads/feature/x",
             "REVISION": revision,
@@ -268,13 +269,16 @@ def test_a_good_run_has_a_report_and_a_status_and_the_next_bad_and_good_ones_not
     assert "a figure &amp; &lt;b&gt;ü" in page
     assert '"notebooks/notebooks/more/a%20figure%20%26%20%3Cb%3E%C3%BC/out.html"' in page
     assert "<script" not in page
-    address = "https://reports.acme.dev/acme/kernels/run-kernels-1/index.html"
+    address = "https://reports.acme.dev/analysis/acme/kernels/run-kernels-1/index.html"
     assert [(each["state"], each["target_url"]) for each in github.statuses] == [
         ("pending", address),
         ("success", address),
     ]
     assert github.statuses[1]["path"] == f"/repos/acme/kernels/statuses/{run.revision}"
-    assert (github.statuses[1]["context"], github.statuses[1]["description"]) == ("gpu-ci/notebooks", report["reason"])
+    assert (github.statuses[1]["context"], github.statuses[1]["description"]) == (
+        "gpu-ci/notebooks/analysis",
+        report["reason"],
+    )
     assert github.notifications == []
 
     assert run.publish(VERDICT="Failed Failed")["verdict"] == "failed"

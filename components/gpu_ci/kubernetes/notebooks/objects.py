@@ -169,6 +169,7 @@ def _task(pipeline: str, step: _Step, args: NotebookPipelineArgs) -> dict[str, A
     own = {
         "HOME": WORK_PATH,
         "PYTHONDONTWRITEBYTECODE": "1",
+        "PIPELINE": pipeline,
         "STORE": args.store,
         **{variable(each): f"$(params.{each})" for each in params},
         **{f"RESULT_{variable(each)}": f"$(results.{each}.path)" for each in step.results},

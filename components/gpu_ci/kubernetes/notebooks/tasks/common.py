@@ -26,12 +26,12 @@ from urllib.parse import unquote, urlsplit
 import obstore
 from obstore.store import LocalStore, from_url
 
-RUN, REPOSITORY, STORE = os.environ["RUN"], os.environ["REPOSITORY"], os.environ["STORE"]
+PIPELINE, RUN, REPOSITORY, STORE = (os.environ[each] for each in ("PIPELINE", "RUN", "REPOSITORY", "STORE"))
 SECRETS = {
     name: os.environ.pop(name, "")
     for name in ("GITHUB_APP_ID", "GITHUB_INSTALLATION_ID", "GITHUB_PRIVATE_KEY", "NOTIFY_URL")
 }
-CONTEXT = "gpu-ci/notebooks"
+CONTEXT = f"gpu-ci/notebooks/{PIPELINE}"
 """The context of the commit status."""
 PROBLEM_CHARACTERS = 4000
 _CONTENT_TYPES = {".html": "text/html; charset=utf-8", ".json": "application/json", ".xml": "text/xml"}
@@ -163,7 +163,7 @@ def get_json(path: str, of_run: bool = True) -> Any:
 
 
 def _key(path: str, of_run: bool) -> str:
-    return f"{REPOSITORY}/{RUN}/{path}" if of_run else f"{REPOSITORY}/{path}"
+    return f"{PIPELINE}/{REPOSITORY}/{RUN}/{path}" if of_run else f"{PIPELINE}/{REPOSITORY}/{path}"
 
 
 def pack(source: Path, path: str) -> None:
@@ -270,4 +270,4 @@ def clone(repository: str, revision: str, target: Path) -> str:
 def report_url() -> str:
     """Return the address of the run's page for a browser; empty if it has none."""
     base = os.environ["REPORT_URL"]
-    return base and f"{base}{REPOSITORY}/{RUN}/index.html"
+    return base and f"{base}{_key('index.html', True)}"
