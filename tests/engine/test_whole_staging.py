@@ -80,16 +80,16 @@ def watched(runner: SandboxRunner, *words: str, **environment: str) -> tuple[str
     return output, sorted(seen)
 
 
-def unsealed(message: Any, sealed: bool = False) -> Iterator[str]:
+def unsealed(message: Any, planted: str = PLANTED, sealed: bool = False) -> Iterator[str]:
     """Yield the texts with a planted value that are sent without the mark of a secret."""
     if isinstance(message, dict):
         sealed = sealed or SEALED in message.values()
         for value in message.values():
-            yield from unsealed(value, sealed)
+            yield from unsealed(value, planted, sealed)
     elif isinstance(message, list):
         for value in message:
-            yield from unsealed(value, sealed)
-    elif isinstance(message, str) and PLANTED in message and not sealed:
+            yield from unsealed(value, planted, sealed)
+    elif isinstance(message, str) and planted in message and not sealed:
         yield message
 
 
