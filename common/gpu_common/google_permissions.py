@@ -190,6 +190,7 @@ CALLS: Mapping[str, tuple[str, ...]] = {
 
 LOOKUPS: Mapping[str, tuple[str, ...]] = {
     "gcp:container/getCluster:getCluster": (f"{_CLUSTER}.get",),
+    "gcp:organizations/getProject:getProject": ("resourcemanager.projects.get",),
     "gcp:secretmanager/getSecretVersionAccess:getSecretVersionAccess": ("secretmanager.versions.access",),
 }
 """The functions that the stack calls."""

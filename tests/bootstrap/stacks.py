@@ -83,6 +83,19 @@ def _attested(config: Config) -> None:
     config["gpu-ci:images"]["runner"]["sign"]["attestor"] = "projects/example-ci-staging/attestors/images"
 
 
+def _notebooks(config: Config) -> None:
+    config["gpu-ci:clusters"]["gke-ci"]["tekton"] = {}
+    config["gpu-ci:notebooks"] = {
+        "analysis": {
+            "pool": "l4-gke",
+            "image": f"ghcr.io/acme/notebook@sha256:{'1' * 64}",
+            "repositories": ["kernels"],
+            "storage": {"kind": "bucket", "url": "gs://acme-notebooks"},
+            "webhookSecret": "projects/example-ci-staging/secrets/notebooks-webhook",
+        }
+    }
+
+
 OPTIONS: dict[str, Callable[[Config], None]] = {
     "networks": _networks,
     "flow logs": lambda config: _networks(config, flowLogs=True),
@@ -94,6 +107,7 @@ OPTIONS: dict[str, Callable[[Config], None]] = {
     "ami": _ami,
     "signed images": _signed,
     "attested images": _attested,
+    "notebooks": _notebooks,
 }
 """Options of the stack file of staging, by a short name."""
 

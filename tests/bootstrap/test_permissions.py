@@ -21,6 +21,7 @@ from pulumi_sandbox.providers.gcp import replace
 
 from tests.bootstrap.stacks import WIDE, config, staging_with
 from tests.gpu_ci.harness import Row
+from tests.gpu_ci.program.test_notebooks import CALLS as CALLS_WITH_A_WORKLOAD_POOL
 from tests.gpu_ci.program.test_program import run
 
 pytestmark = pytest.mark.usefixtures("short_definitions")
@@ -28,6 +29,7 @@ pytestmark = pytest.mark.usefixtures("short_definitions")
 GATE = "gpu-ci:gcp:SmokeGate"
 # The functions that stacks call, and the types of which a stack with this call has a resource.
 LOOKED_UP_FOR = {
+    "gcp:organizations/getProject:getProject": "gpu-ci:kubernetes:NotebookPipeline",
     "gcp:container/getCluster:getCluster": "gcp:container/",
     "gcp:secretmanager/getSecretVersionAccess:getSecretVersionAccess": "github:",
 }
@@ -46,7 +48,7 @@ def in_place(rows: Iterable[Row]) -> dict[str, set[str]]:
 @cache
 def rows_with(*options: str) -> tuple[Row, ...]:
     """What staging registers with some options."""
-    return tuple(run(staging_with(*options)).rows)
+    return tuple(run(staging_with(*options), calls=CALLS_WITH_A_WORKLOAD_POOL).rows)
 
 
 def needed(rows: Iterable[Row]) -> set[str]:
@@ -122,6 +124,7 @@ KEPT: dict[str, tuple[tuple[str, ...], set[str]]] = {
             "monitoring.alertPolicies.update",
         },
     ),
+    "notebooks": ((), {"resourcemanager.projects.get"}),
 }
 
 
@@ -136,7 +139,7 @@ def test_the_role_has_what_the_stacks_and_their_options_need_and_nothing_else() 
     kept: set[str] = set().union(*(permissions for _, permissions in KEPT.values()))
     assert used & kept == set()
     assert sorted(used | kept) == WIDE
-    assert (len(used), len(kept)) == (75, 35)
+    assert (len(used), len(kept)) == (75, 36)
 
 
 def test_a_type_is_never_updated_if_each_change_of_it_replaces_it() -> None:
