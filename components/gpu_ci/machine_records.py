@@ -18,8 +18,6 @@ VERSION: Literal[1] = 1
 
 Usd = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 Seconds = Annotated[float, Field(ge=0, allow_inf_nan=False)]
-LOST_REASONS = ("preempted", "maintenance")
-"""Ends of a machine that the job did not cause and could not survive."""
 
 
 class _Part(BaseModel):
@@ -149,8 +147,10 @@ class MachineRecord(_Part):
     """When the machine was deleted, or when the manager first missed it."""
     end: End | None = None
     """The last end that the machine reported; null if it reported none."""
+    taken_back: bool = False
+    """True if the supplier reported that it took the machine back. A job can write the reason of its machine's end."""
     phases: dict[str, Seconds] = {}
-    """The seconds that each step of the boot took, such as driver, check and runner."""
+    """The seconds that each step of the last boot took, such as driver, check and runner."""
     gpu_use: GpuUse | None = None
     """What the GPUs did; null if the machine ran no job or measured nothing."""
     job: JobOfMachine | None = None
@@ -190,8 +190,7 @@ class MachineRecord(_Part):
     @property
     def is_lost(self) -> bool:
         """True if the job ended with the machine: the supplier took it back."""
-        taken_back = self.end is not None and self.end.reason in LOST_REASONS
-        return taken_back and self.job is not None and self.job.conclusion != "success"
+        return self.taken_back and self.job is not None and self.job.conclusion != "success"
 
     def parts(self, usd: float) -> Parts:
         """Return what the parts of an amount were paid for. `usd` is the catalog price, or the bill of the machine."""

@@ -146,10 +146,14 @@ class MachineHistory:
     """The job that a pass saw on it."""
     registered: bool = False
     """True if a pass saw its runner before it was gone."""
+    taken_back: bool = False
+    """True if the supplier preempted it."""
     end: End | None = None
-    """The last end that it reported."""
+    """The end that it reported since its last start."""
+    earlier_end: End | None = None
+    """The end that it reported before its last start."""
     gone: float = 0.0
-    """When it was first missing from the list."""
+    """When it was first missing from the list; 0 while the list contains it."""
     asked: float = 0.0
     """When the manager last asked GitHub for its job."""
 

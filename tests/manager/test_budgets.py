@@ -78,6 +78,25 @@ def test_machines_of_other_loops_count_and_a_machine_that_is_gone_counts_once() 
     assert found.reports() == [("vision", "has spent all of 10 USD in 2026-11")]
 
 
+@pytest.mark.parametrize(
+    ("usd", "reported", "is_stopped"),
+    [(7.999, "", False), (8.0, "80%", False), (9.999, "80%", False), (10.0, "all", True)],
+)
+def test_a_budget_that_is_exactly_reached_is_spent(usd: float, reported: str, is_stopped: bool) -> None:
+    found = budgets(record(usd))
+    assert [text.split()[2] for _, text in found.reports()] == ([reported] if reported else [])
+    assert bool(found.stopped()) == is_stopped
+
+
+def test_a_machine_that_is_gone_at_midnight_counts_for_the_month_that_begins() -> None:
+    begin = NOVEMBER.replace(day=1, hour=0)
+    assert budgets(record(3.0, begin)).spent["vision"] == 3.0
+    end = datetime(2026, 12, 1, tzinfo=UTC)
+    found = budgets(now=end - timedelta(microseconds=1))
+    found.add([record(4.0, end - timedelta(microseconds=1)), record(5.0, end, name="b")])
+    assert found.spent["vision"] == 4.0
+
+
 def test_a_new_month_begins_at_zero() -> None:
     found = budgets(record(12.0))
     assert list(found.stopped()) == ["example-org/kernels"]

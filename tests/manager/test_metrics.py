@@ -138,18 +138,18 @@ def test_prometheus_counts_the_money_by_part_and_the_ends_of_machines_and_jobs()
 
 
 @pytest.mark.parametrize(
-    ("conclusion", "end", "expected"),
+    ("conclusion", "taken_back", "expected"),
     [
-        ("success", "preempted", "success"),
-        ("failure", "preempted", "lost"),
-        ("failure", "job-done", "failure"),
-        ("timed_out", "job-done", "other"),
+        ("success", True, "success"),
+        ("failure", True, "lost"),
+        ("failure", False, "failure"),
+        ("timed_out", False, "other"),
     ],
 )
-def test_a_job_is_lost_with_a_machine_that_was_taken_back(conclusion: str, end: str, expected: str) -> None:
+def test_a_job_is_lost_with_a_machine_that_was_taken_back(conclusion: str, taken_back: bool, expected: str) -> None:
     assert RECORD.job is not None
     job = RECORD.job.model_copy(update={"conclusion": conclusion})
-    assert conclusion_of(RECORD.model_copy(update={"job": job, "end": End(reason=end)})) == expected
+    assert conclusion_of(RECORD.model_copy(update={"job": job, "taken_back": taken_back})) == expected
 
 
 def test_inserts_their_failures_and_reruns_are_counted_by_their_events() -> None:

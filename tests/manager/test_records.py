@@ -8,6 +8,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 import pytest
+from gpu_ci.machine_records import End as RecordedEnd
 from gpu_ci.machine_records import GpuUse, JobOfMachine, MachineRecord, Parts
 from gpu_manager.decision import records
 from gpu_manager.loop import Manager
@@ -86,7 +87,8 @@ def test_a_record_has_the_suppliers_times_githubs_job_and_the_price_of_its_parts
         "manager": "ci", "supplier": "compute-engine", "pool": "l4", "machine": "l4-a", "id": ID,
         "zone": "us-central1-a", "machine_type": "g2-standard-8", "market": "spot", "gpu": "nvidia-l4",
         "usd_per_hour": 0.4, "requested": at(10), "on": [(at(10), at(310))], "gone": at(340),
-        "end": {"reason": "job-done", "detail": ""}, "job": ran().job.model_dump(), "incomplete": [],
+        "end": {"reason": "job-done", "detail": ""}, "taken_back": False, "job": ran().job.model_dump(),
+        "incomplete": [],
     }  # fmt: skip
     assert record.usd == pytest.approx(300 * 0.4 / 3600)
     assert record.parts(3.0) == Parts(job=2.0, overhead=1.0, lost=0.0, idle=0.0)
@@ -188,7 +190,8 @@ def test_a_machine_on_standby_has_an_interval_for_each_time_it_was_on_and_only_o
     # It was switched off, on and off again between two passes.
     world.pass_(90, off(40, end=End("stopped")))
     world.pass_(330, replace(off(310), on_unix=NOW + 90))
-    world.pass_(340, jobs=())
+    world.pass_(340)
+    world.pass_(350)
     record = world.record
     assert record.on == [(at(10), at(40)), (at(90), at(310))]
     assert record.incomplete == ["job"]
@@ -201,6 +204,7 @@ def test_without_the_suppliers_times_those_of_the_passes_count() -> None:
     world.pass_(20, machine("l4-a", id=ID))
     world.pass_(90, machine("l4-a", "TERMINATED", id=ID, end=End("idle")))
     world.pass_(100)
+    world.pass_(110)
     assert (world.record.on, world.record.incomplete) == ([(at(20), at(90))], ["on"])
 
 
@@ -208,7 +212,54 @@ def test_a_machine_that_only_waited_for_capacity_has_no_record() -> None:
     world = World()
     world.pass_(20, machine("l4-a", "PENDING", id=ID))
     world.pass_(30)
+    world.pass_(40)
     assert (world.store.records, world.store.memory.histories) == ([], {})
+
+
+@pytest.mark.parametrize("runner", ["", f"l4-a-{ID}"])
+def test_a_machine_that_one_list_lacks_has_one_record_with_all_its_time(runner: str) -> None:
+    world = World()
+    world.pass_(110, on(), runner=runner)
+    world.pass_(120)
+    world.pass_(190, on(), runner=runner)
+    world.pass_(310, off(300, end=End("idle")))
+    world.pass_(320)
+    world.pass_(380, jobs=[ran()] if runner else ())
+    assert (world.record.on, world.record.gone, world.record.incomplete) == ([(at(10), at(300))], at(320), [])
+    assert (world.record.job is not None) == bool(runner)
+
+
+def test_a_machine_whose_job_wrote_that_it_was_preempted_is_not_lost() -> None:
+    world = World()
+    world.pass_(110, on(), runner=f"l4-a-{ID}")
+    world.pass_(320, off(310, end=End("preempted")))
+    world.pass_(330)
+    world.pass_(390, jobs=[ran(conclusion="failure")])
+    assert (world.record.end, world.record.taken_back) == (RecordedEnd(reason="preempted"), False)
+    assert world.record.parts(3.0) == Parts(job=2.0, overhead=1.0, lost=0.0, idle=0.0)
+
+
+STANDBY_END = End("stopped", "", False, {"driver": 3.1}, None, RunKey("example-org/kernels", 9))
+
+
+@pytest.mark.parametrize("reported", [None, STANDBY_END, End("job-done", "", False, {"runner": 0.2})])
+@pytest.mark.parametrize("seen_on", [True, False])
+def test_a_machine_on_standby_has_what_it_reported_since_its_last_start(reported: End | None, seen_on: bool) -> None:
+    world = World()
+    world.pass_(20, on())
+    world.pass_(90, off(80, end=STANDBY_END))
+    if seen_on:
+        world.pass_(110, on(100))
+    asked: list[RunKey] = []
+    world.answers.ran = lambda run: (asked.append(run), ())[1]  # type: ignore[method-assign]
+    world.pass_(200, replace(off(190, end=reported), on_unix=NOW + 100))
+    world.pass_(210)
+    world.pass_(210 + 3601)
+    fresh = reported if reported != STANDBY_END else None
+    assert world.record.on == [(at(10), at(80)), (at(100), at(190))]
+    assert world.record.phases == (fresh.phases if fresh else {})
+    assert world.record.end == (RecordedEnd(reason="job-done") if fresh else None)
+    assert asked == []
 
 
 def test_a_later_machine_of_the_same_name_has_its_own_record() -> None:
@@ -216,6 +267,7 @@ def test_a_later_machine_of_the_same_name_has_its_own_record() -> None:
     world.pass_(20, on())
     world.pass_(60, replace(on(50), id="2"))
     world.pass_(90)
+    world.pass_(100)
     assert [(each.id, each.on) for each in world.store.records] == [(ID, [(at(10), at(60))]), ("2", [(at(50), at(90))])]
 
 
@@ -223,6 +275,7 @@ def test_a_machine_that_is_on_when_the_manager_loses_its_memory_has_a_record_fro
     world = World(Memory(begun=True, machines={"l4-a": MachineMemory("l4", NOW)}))
     world.pass_(500, on())
     world.pass_(510)
+    world.pass_(520)
     assert (world.record.requested, world.record.on) == (at(10), [(at(10), at(510))])
 
 
@@ -230,20 +283,22 @@ def test_a_machine_of_a_removed_rung_has_a_record_without_a_price() -> None:
     world = World()
     world.pass_(20, on(machine_type="g2-standard-96"))
     world.pass_(30)
+    world.pass_(40)
     assert (world.record.usd, world.record.incomplete) == (None, ["price", "on"])
 
 
 def test_a_record_that_could_not_be_stored_is_stored_in_the_next_pass(monkeypatch: pytest.MonkeyPatch) -> None:
     world = World()
     world.pass_(20, on())
+    world.pass_(30)
 
     def full(_: object) -> None:
         raise Unavailable("the disk is full")
 
     with monkeypatch.context() as broken:
         broken.setattr(world.store, "add", full)
-        assert world.pass_(30) == ["the disk is full"]
-    world.pass_(40)
+        assert world.pass_(40) == ["the disk is full"]
+    world.pass_(50)
     assert world.record.gone == at(30)
 
 
@@ -264,7 +319,8 @@ def test_near_githubs_limit_and_without_its_answer_the_record_waits(monkeypatch:
     world.answers.jobs_of_runs = (ran(),)
     world.manager.step()
     assert world.store.records == []
-    world.pass_(470, jobs=[ran()])
+    world.answers.view = GithubView(NOW + 400, (), (), requests_left=500)
+    world.manager.step()
     assert world.record.job == ran().job
 
 
@@ -290,7 +346,8 @@ def test_a_history_whose_times_contradict_each_other_stops_no_pass() -> None:
     world.pass_(20, on())
     [history] = world.store.memory.histories.values()
     history.on = [(NOW + 50, NOW + 40), (NOW + 10, None)]
-    assert world.pass_(30) == ["l4-a: its times cannot be"]
+    world.pass_(30)
+    assert world.pass_(40) == ["l4-a: its times cannot be"]
     assert (world.store.records, world.store.memory.ended) == ([], {})
 
 
@@ -314,6 +371,7 @@ def test_what_the_machine_measured_stays_when_it_is_preempted() -> None:
     world.pass_(120, off(100, end=None))
     world.answers.taken_back = frozenset()
     world.pass_(130)
+    world.pass_(140)
     record = world.record
     assert record.end is not None
     assert (record.end.reason, record.phases, record.gpu_use) == ("preempted", {"driver": 3.0}, use)

@@ -57,17 +57,24 @@ def update(pools: Mapping[str, Pool], observation: Observation, memory: Memory) 
         if history is None:
             history = memory.histories[name] = _of_machine(machine, pools.get(machine.pool), observation.now)
         _update_power(history, machine, observation.now)
-        history.id = machine.id or history.id
-        history.end = machine.end or history.end
-        if machine.end and machine.end.run:
-            history.reported = machine.end.run
+        history.id, history.gone = machine.id or history.id, 0.0
+        if machine.end and machine.end != history.earlier_end:
+            history.end, history.reported = machine.end, machine.end.run or history.reported
     for job in observation.jobs or ():
         if job.status == "in_progress" and (history := memory.histories.get(job.runner_name)):
             history.job = job
             _add_run(history, run_of(job))
-    for name in memory.histories.keys() - listed.keys():
-        if memory.histories[name].existed or name not in memory.pending:
+    for name, history in list(memory.histories.items()):
+        entry = memory.machines.get(name)
+        history.registered |= entry is not None and entry.registered
+        history.taken_back |= name in observation.preempted or (entry is not None and entry.taken_back)
+        if name in listed or (not history.existed and name in memory.pending):
+            continue
+        # A list may lack a machine once.
+        if history.gone or not history.existed:
             _end(name, observation, memory)
+        else:
+            history.gone = observation.now
 
 
 def _of_machine(machine: Machine, pool: Pool | None, now: float) -> MachineHistory:
@@ -103,6 +110,8 @@ def _update_power(history: MachineHistory, machine: Machine, now: float) -> None
         if history.on and end is None:  # it was switched off and on between two passes
             history.on[-1] = (begin, since)
             history.is_estimated = True
+        # What it reported is of its earlier boot. It stays readable until the machine reports another end.
+        history.earlier_end, history.end, history.reported = history.end or history.earlier_end, None, None
         history.on.append((max(since, end or begin), None))
     if machine.off and history.on and history.on[-1][1] is None:
         begin = history.on[-1][0]
@@ -112,17 +121,16 @@ def _update_power(history: MachineHistory, machine: Machine, now: float) -> None
 
 def _end(name: str, observation: Observation, memory: Memory) -> None:
     """Move the history of a machine that is gone to those whose record is due."""
-    history, entry = memory.histories.pop(name), memory.machines.get(name)
+    history = memory.histories.pop(name)
     if not history.existed:
         return
     # The first question is a minute later: GitHub may list a job after its machine is gone.
-    history.gone = history.asked = observation.now
+    history.gone = history.asked = history.gone or observation.now
     if history.on and history.on[-1][1] is None:
         begin = history.on[-1][0]
-        history.on[-1] = (begin, max(observation.now, begin))
+        history.on[-1] = (begin, max(history.gone, begin))
         history.is_estimated = True
-    history.registered = entry is not None and entry.registered
-    if name in observation.preempted or (entry and entry.taken_back):
+    if history.taken_back:
         history.end = replace(history.end or End(_PREEMPTED), reason=_PREEMPTED)
     memory.ended[f"{name}-{history.id}"] = history
 
@@ -191,6 +199,7 @@ def make(history: MachineHistory, job: JobOfMachine | None, manager: str, suppli
         on=[(_time(begin), _time(end)) for begin, end in on],
         gone=_time(max(history.gone, *(end for _, end in on[-1:]), history.requested)),
         end=RecordedEnd(reason=end.reason, detail=end.detail) if end else None,
+        taken_back=history.taken_back,
         phases=dict(end.phases) if end else {},
         gpu_use=end.gpu_use if end else None,
         job=job,

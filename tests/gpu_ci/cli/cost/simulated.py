@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
 from gpu_catalog import price, region_of
-from gpu_ci.machine_records import End, GpuUse, JobOfMachine, MachineRecord
+from gpu_ci.machine_records import GpuUse, JobOfMachine, MachineRecord
 
 BEGIN, DAYS = datetime(2026, 10, 5, tzinfo=UTC), 28
 REPOSITORIES = ("kernels", "detector", "asr", "tts")
@@ -77,7 +77,7 @@ def records(world: list[Machine]) -> Iterator[MachineRecord]:
             manager="prod", pool="l4", machine=machine.name, id=str(machine.id), zone=machine.zone,
             machine_type=MACHINE_TYPE, market=machine.market, gpu="nvidia-l4", usd_per_hour=machine.usd_per_hour,
             requested=_time(machine.on[0][0]), on=[(_time(begin), _time(end)) for begin, end in machine.on],
-            gone=_time(machine.gone), end=End(reason="preempted" if machine.preempted else "job-done"),
+            gone=_time(machine.gone), taken_back=machine.preempted,
             gpu_use=GpuUse(util_avg=0.4) if job and number % 2 else None, job=job or None,
         )  # fmt: skip
 

@@ -51,7 +51,7 @@ LINES = (
     line(1, gpuUse={"utilAvg": 0.5}),
     line(2, job={"repository": "acme/Asr", "created": "2026-11-10T10:09:00Z"}),
     line(3, job=None, pool="t4"),
-    line(4, end={"reason": "preempted"}, job={"completed": None}),
+    line(4, takenBack=True, job={"completed": None}),
     line(5, usdPerHour=None, incomplete=["price"]),
     line(6, day="2026-11-03"),
     line(7, day="2026-11-16"),
@@ -101,6 +101,32 @@ def test_the_days_are_chosen(
     found = ask("cost", "report", write(*LINES), *options, "--json").json
     assert (found["from"], found["until"]) == window
     assert (found["usd"], found["total"]["usdBefore"]) == pytest.approx((usd, before))
+
+
+@pytest.mark.parametrize(
+    ("gone", "usd"),
+    [
+        ("2026-11-08T23:59:59.999999Z", 0.0),
+        ("2026-11-09T00:00:00Z", 1.0),
+        ("2026-11-09T01:30:00+02:00", 0.0),
+        ("2026-11-15T23:59:59.999999Z", 1.0),
+        ("2026-11-16T00:00:00Z", 0.0),
+    ],
+)
+def test_a_machine_counts_for_the_week_of_the_day_in_utc_on_which_it_was_gone(
+    ask: Ask, write: Callable[..., str], gone: str, usd: float
+) -> None:
+    on = [["2026-11-08T20:00:00Z", "2026-11-08T21:00:00Z"]]
+    records = write(line(1, requested=on[0][0], on=on, gone=gone, job=None), line(2, day="2026-11-12"))
+    assert ask("cost", "report", records, "--json").json["usd"] == 1.0 + usd
+
+
+@pytest.mark.parametrize(("days", "code"), [(0, 2), (1, 0), (3660, 0), (3661, 2)])
+def test_a_report_begins_yesterday_at_the_latest_and_ten_years_ago_at_the_earliest(
+    ask: Ask, write: Callable[..., str], days: int, code: int
+) -> None:
+    answer = ask("cost", "report", write(line(1)), "--since", str(TODAY - timedelta(days=days)))
+    assert (answer.code, "--since: is not a time in the past" in answer.err) == (code, code == 2)
 
 
 def test_idle_money_is_the_pools_and_jobs_are_their_teams(ask: Ask, write: Callable[..., str], stack: Any) -> None:
