@@ -9,7 +9,8 @@ from gpu_manager.decision.names import slug
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.manager.histories import BOOT_SEC, IDLE_SEC, PASS_SEC, History, World, pool
+from tests.manager.histories import History
+from tests.manager.simulated_world import BOOT_SEC, IDLE_SEC, PASS_SEC, World, pool
 
 POOLS = [
     pool("h100", 2, "self-hosted", "gpu", "h100", market="flex-start"),

@@ -19,7 +19,7 @@ from gpu_manager.stores.bucket import CALL_SEC, LEASE_SEC, BucketStore, GoogleOb
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.manager.histories import Killed
+from tests.manager.simulated_world import Killed
 from tests.manager.stores.fake_storage import FakeStorage
 from tests.manager.stores.test_sqlite import DAY, RECORDS
 

@@ -10,7 +10,8 @@ from gpu_manager.stores.bucket import BucketStore, GoogleObject
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.manager.histories import FakeCompute, FakeGithub, Faulty, Killed, World
+from tests.manager.simulated_vendors import FakeCompute, FakeGithub, Faulty
+from tests.manager.simulated_world import Killed, World
 from tests.manager.stores.fake_storage import FakeStorage
 from tests.manager.test_histories import POOLS
 
