@@ -14,11 +14,12 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+from gpu_ci.machine_records import MachineRecord
 from pulumi_sandbox.workspace import Workspace
 from pulumi_sandbox.world.store import World
 
 from tests.conftest import bring_up, copied, project_of, sandbox_settings
-from tests.engine.compute_pool import environment
+from tests.engine.compute_pool import GPU_CI, environment
 from tests.sandbox_runner import SandboxRunner
 
 pytestmark = [pytest.mark.engine, pytest.mark.slow, pytest.mark.timeout(600)]
@@ -67,6 +68,13 @@ def test_a_build_runs_the_smoke_check_on_a_machine_and_prints_its_output(runner:
     assert "\nSUCCESS\n" in output
     assert "\nThe build ended with status SUCCESS, and no machine of the build is left.\n" in output
     assert machines(runner) == []
+    collect = (GPU_CI, "jobs", "collect", "Pulumi.staging.yaml")
+    found = runner.run("serve", "--exec", "--", *collect, **environment(runner)).output.splitlines()
+    [record] = [MachineRecord.model_validate_json(line) for line in found if line.startswith("{")]
+    assert (record.pool, record.zone, record.machine_type) == ("gpu-tests", "us-central1-a", "g2-standard-8")
+    assert record.usd
+    assert record.job
+    assert (record.job.name, record.job.conclusion, record.incomplete) == ("gpu-test", "success", [])
 
 
 def test_a_cancelled_build_deletes_its_machine(runner: SandboxRunner) -> None:

@@ -1,7 +1,7 @@
-"""`gpu-ci jobs collect`: prints a record of each job on a cluster's pool, for the cost report. GitHub has the jobs.
+"""`gpu-ci jobs collect`: prints a record of each job that no runner manager has seen, for the cost report.
 
-Pools on clusters have no runner manager, and jobs share their nodes. So a record has the time of the job, and its part
-of a node's price by GPUs.
+Pools on clusters have no runner manager, and jobs share their nodes. GitHub has the jobs. So a record has the time of
+the job, and its part of a node's price by GPUs. Cloud Build has the machines of builds (build_jobs.py).
 """
 
 from __future__ import annotations
@@ -14,10 +14,12 @@ from urllib.parse import quote
 import click
 from gpu_catalog import price
 
+from gpu_ci.cli import build_jobs, google_api
 from gpu_ci.cli.cost.inputs import Mistakes
 from gpu_ci.cli.cost.window import since as day_since
 from gpu_ci.cli.github_app.apps import ask
 from gpu_ci.cli.output import InputError, note
+from gpu_ci.cli.programs import NotAskedError
 from gpu_ci.cli.stack_files import StackFile, one_file
 from gpu_ci.machine_records import JobOfMachine, MachineRecord
 from gpu_ci.stack.site import SITE
@@ -45,7 +47,7 @@ class ClusterPool(NamedTuple):
 
 @click.group("jobs")
 def command() -> None:
-    """Read the jobs of pools on clusters from GitHub.
+    """Read the jobs of pools on clusters from GitHub, and those of builds from Cloud Build.
 
     \b
     Examples:
@@ -59,11 +61,13 @@ def command() -> None:
 @click.option("--api-url", default="https://api.github.com", show_default=True, envvar="GITHUB_API_URL", metavar="URL",
               help="https://HOST/api/v3 for an Enterprise Server.")  # fmt: skip
 def collect(files: tuple[str, ...], since: str, api_url: str) -> None:
-    """Print a record of each ended job that ran on a pool of an EKS or GKE cluster, as one line of JSON.
+    """Print a record of each ended job that ran on a pool of an EKS or GKE cluster, as one line of JSON, and of each
+    machine of a pool of kind cloud-build-gpu.
 
-    GITHUB_TOKEN must be able to read Actions of the repositories in gpu-ci:github.runnerGroup. A job is found by its
-    runner group and label. A record has the time of the job alone: boot and idle time of nodes is not in it. A record
-    that is collected twice counts once in `gpu-ci cost report`.
+    For clusters, GITHUB_TOKEN must be able to read Actions of the repositories in gpu-ci:github.runnerGroup. A job is
+    found by its runner group and label. A record has the time of the job alone: boot and idle time of nodes is not in
+    it. For builds, your account on Google Cloud needs cloudbuild.builds.list. A record that is collected twice counts
+    once in `gpu-ci cost report`.
 
     \b
     Examples:
@@ -75,20 +79,28 @@ def collect(files: tuple[str, ...], since: str, api_url: str) -> None:
     mistakes.refuse()
     file = one_file(files)
     file.refuse_mistakes()
-    pools = cluster_pools(file)
+    pools, of_builds = cluster_pools(file), build_jobs.build_pools(file)
     owner, names = file.at(f"{SITE}.github.owner"), file.at(f"{GROUP}.repositories")
-    if not pools or not owner or not isinstance(names, list):
+    of_github = bool(pools and owner and isinstance(names, list))
+    if not of_github and not of_builds:
         raise InputError(
-            f"{file.name}: has no runners on a cluster",
-            expected="pools on a cluster, gpu-ci:site.github.owner and gpu-ci:github.runnerGroup.repositories",
+            f"{file.name}: has no runners on a cluster, and no steps of Cloud Build",
+            expected="a pool of kind cloud-build-gpu, or pools on a cluster with gpu-ci:site.github.owner and "
+            "gpu-ci:github.runnerGroup.repositories",
             hint="gpu-ci manager records prints the records of machines on Compute Engine",
         )
     token = os.environ.get("GITHUB_TOKEN", "")
-    if not token:
+    if of_github and not token:
         raise InputError("GITHUB_TOKEN: is not set", expected="a token that can read Actions",
                          hint="GITHUB_TOKEN=$(gh auth token) gpu-ci jobs collect")  # fmt: skip
+    if of_builds:
+        try:
+            for made in build_jobs.records(of_builds, first_day, file.stack, google_api.connect()):
+                click.echo(made.line())
+        except NotAskedError as error:
+            raise InputError(f"Cloud Build: {error}", hint="; ".join(error.fix)) from None
     group = file.at(f"{GROUP}.groupName") or f"gpu-{file.stack}"
-    for name in names:
+    for name in names if of_github else ():
         repository = f"{owner}/{name}"
         runs = f"/repos/{quote(repository)}/actions/runs"
         records = [

@@ -88,8 +88,11 @@ class _Http:
 
     def request(self, uri: str, method: str = "GET", body: Any = None, **_: Any) -> Any:
         url = urlsplit(uri)
-        assert url.netloc == "artifactregistry.googleapis.com"
-        answer = self._cloud.registry.answer(Call(method, unquote(url.path), parse_qs(url.query), OWNER, body))
-        return httplib2.Response({"status": answer.status, "content-type": "application/json"}), answer.body.encode()
+        services = {"artifactregistry": self._cloud.registry.answer, "cloudbuild": self._cloud.builds.answer}
+        answer = services[url.netloc.removesuffix(".googleapis.com")](
+            Call(method, unquote(url.path), parse_qs(url.query), OWNER, body)
+        )
+        reply = httplib2.Response({"status": answer.status, "content-type": "application/json"})
+        return reply, answer.body.encode()
 
     close = partial(lambda: None)

@@ -138,7 +138,7 @@ def test_a_stack_without_clusters_names_the_other_command(ask: Ask, stack: Stack
     stack()
     answer = ask(*COLLECT)
     assert answer.code == 2
-    assert answer.err.startswith("Pulumi.dev.yaml: has no runners on a cluster\n")
+    assert answer.err.startswith("Pulumi.dev.yaml: has no runners on a cluster, and no steps of Cloud Build\n")
     assert "gpu-ci manager records" in answer.err
 
 

@@ -166,7 +166,8 @@ def _rows(charged: Iterable[Charged], by: Names, team_of: Mapping[str, str]) -> 
 def _budgets(charged: Iterable[Charged], teams: Mapping[str, Team], team_of: Mapping[str, str]) -> dict[str, Report]:
     """Return what the teams have spent as the runner manager counts it: its machines, at the prices of the catalog."""
     first, today = clock.today().replace(day=1), clock.today()
-    month = [each for each in charged if first <= each.day <= today and not each.is_part_of_node]
+    managed = [each for each in charged if each.record.supplier not in ("kubernetes", "cloud-build")]
+    month = [each for each in managed if first <= each.day <= today]
     spent = _rows((_charged(each.record, None) for each in month), ("team",), team_of)
     return {
         name: {"spentUsd": spent[(name,)].usd, "usdPerMonth": team.usd_per_month, "onBudget": team.on_budget}

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import contextlib
 import io
+import json
 import os
 import sys
 import time
 import traceback
 from collections.abc import Sequence
+from pathlib import Path
 from threading import Event
 
 from ..gate.compute_api import ApiError, GoogleCompute
@@ -42,7 +44,14 @@ def main(argv: Sequence[str] | None = None) -> int:
 def _run(given: Sequence[str], cancel: Event) -> int:
     settings, options = arguments.parse(given, os.environ, _settings_text)
     storage, api = GoogleStorage(settings.bucket), GoogleCompute()
-    return BridgeBuild(settings, options, api, storage, _log, _write, cancel).run()
+    build = BridgeBuild(settings, options, api, storage, _log, _write, cancel)
+    try:
+        return build.run()
+    finally:
+        # Cloud Build keeps this file with the build (discovery document cloudbuild v1, Results.buildStepOutputs).
+        with contextlib.suppress(OSError):
+            if build.machines and (folder := os.environ.get("BUILDER_OUTPUT")):
+                Path(folder, "output").write_text(json.dumps(build.machines))
 
 
 def _reap(given: Sequence[str]) -> int:

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from threading import Event
 from time import time
+from typing import Any
 
 from ..gate.compute_api import ApiError
 from ..gate.runner import CheckSpec, GateRunner
@@ -90,6 +91,8 @@ class BridgeBuild:
     """A secret that no other step has. It is in the names of the objects that step and machine exchange. Builds of one
     bridge share an account, so a build that knew these names could read and write the objects of another one.
     """
+    machines: list[dict[str, Any]] = field(default_factory=list)
+    """The machines that passed their check, for `gpu-ci jobs collect`: times in Unix seconds, by the step's clock."""
 
     @property
     def public_id(self) -> str:
@@ -157,10 +160,18 @@ class BridgeBuild:
 
         def follow(zone: str, name: str, number: str) -> None:
             self.log(f"{name} in {zone} passed its check")
-            result = follower.follow(zone, name, number)
-            if result.reason == "stopped" and follower.was_preempted(zone, name, number):
-                # The stop reached the machine before Google's announcement did.
-                result = replace(result, reason="preempted")
+            used: dict[str, Any] = {"machine": name, "id": number, "zone": zone, "started": self.unix()}
+            self.machines.append(used)
+            try:
+                result = follower.follow(zone, name, number)
+            except BridgeError as error:
+                used["takenBack"] = error.name == "preempted"
+                raise
+            finally:
+                used["completed"] = self.unix()
+            if result.reason in ("stopped", "preempted") and follower.was_preempted(zone, name, number):
+                # The stop may have reached the machine before Google's announcement did.
+                result, used["takenBack"] = replace(result, reason="preempted"), True
             results.append(result)
 
         content, name = self._request(source, prefix), f"requests/{options.build}/{self.public_id}-{attempt}.json"
@@ -185,6 +196,7 @@ class BridgeBuild:
         suggested: dict[str, None] = {}
         quotas: list[ApiError] = []
         for place in places:
+            requested, earlier = self.unix(), len(self.machines)
             try:
                 spec = self._spec(request, attempt, place, follow)
                 verdict = GateRunner(self.api, self.log, self.cancel, self.clock).run(spec)
@@ -194,6 +206,12 @@ class BridgeBuild:
                 quotas.append(error)
                 self.log(f"{place.zone}: {error}")
                 continue
+            finally:
+                for used in self.machines[earlier:]:
+                    used |= {
+                        "bridge": self.settings.name, "machineType": place.machine_type, "market": place.market,
+                        "requested": requested, "gone": self.unix(),
+                    }  # fmt: skip
             if verdict.outcome != NO_CAPACITY:
                 return verdict
             suggested |= dict.fromkeys(verdict.zones_available)

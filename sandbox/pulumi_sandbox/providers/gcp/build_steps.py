@@ -14,6 +14,7 @@ and /workspace are folders of the build.
 
 from __future__ import annotations
 
+import base64
 import contextlib
 import os
 import re
@@ -39,6 +40,7 @@ STARTING = "Starting Step #"
 # Fields of a step with an effect on its end or its values. The steps run one after the other, so waitFor has none.
 _IGNORED = {"allowExitCodes", "allowFailure", "secretEnv", "timeout"}
 _TERM_SEC = 30.0
+_OUTPUT_BYTES = 50_000
 
 FAKE_DOCKER = """#!/bin/sh
 for each; do printf '%s\\n' "$each"; done >> "$SANDBOX_DOCKER_CALLS"
@@ -118,7 +120,19 @@ class BuildSteps:
     environment: Callable[[], Mapping[str, str]]
     docker: Docker
     log: Callable[[bytes], None]
+    now: Callable[[], str]
+    """Returns the time, as the API writes it."""
     running: Running = field(default_factory=Running)
+    timings: dict[int, dict[str, str]] = field(default_factory=dict)
+    """The start and the end of each step that was started."""
+
+    @property
+    def outputs(self) -> list[str]:
+        """What the steps wrote to $BUILDER_OUTPUT/output, in base64 (discovery document cloudbuild v1, Results)."""
+        files = [self.folder / f"output-{number}" / "output" for number in self.timings]
+        return [
+            base64.b64encode(each.read_bytes()[:_OUTPUT_BYTES] if each.is_file() else b"").decode() for each in files
+        ]
 
     @property
     def workspace(self) -> Path:
@@ -134,7 +148,12 @@ class BuildSteps:
             self.log(f"{STARTING}{number} - {name}\n".encode())
             if ignored := sorted(_IGNORED & step.keys()):
                 self.log(f"the sandbox ignores {', '.join(ignored)} of this step\n".encode())
-            if code := self._step(number, _replaced(step, self.substitutions)):
+            timing = self.timings[number] = {"startTime": self.now()}
+            try:
+                code = self._step(number, _replaced(step, self.substitutions))
+            finally:
+                timing["endTime"] = self.now()
+            if code:
                 raise BuildFailed(f"step {name} failed with code {code}")
 
     def _step(self, number: int, step: Mapping[str, Any]) -> int:
@@ -148,6 +167,8 @@ class BuildSteps:
         # The API has the field env, and Pulumi's package has envs.
         given = step.get("env") or step.get("envs") or []
         environment = dict(_moved(str(each), paths).split("=", 1) for each in given)
+        (output := self.folder / f"output-{number}").mkdir()
+        environment["BUILDER_OUTPUT"] = str(output)
         if isinstance(script := step.get("script"), str):
             return self._script(number, _moved(script, paths), environment)
         match step.get("entrypoint"), args:

@@ -52,6 +52,8 @@ TOPIC, TOPIC_MEMBER = "gcp:pubsub/topic:Topic", "gcp:pubsub/topicIAMMember:Topic
 PUBLISHER_ROLES = ("roles/pubsub.publisher", "roles/pubsub.editor", "roles/pubsub.admin")
 _PART = re.compile(r"\$\(body\.message\.([^)]+)\)")
 _MATCHES = re.compile(r"""(_[A-Z0-9_]+)\.matches\((["'])(.*)\2\)""")
+_SINCE = re.compile(r'create_time>="([^"]+)"')
+_PAGE = 1000
 _CLOSE_SEC = 10.0
 
 
@@ -73,10 +75,13 @@ class Builds:
         self._lock = threading.Lock()
 
     def answer(self, call: Call) -> Answer:
-        """Answer builds.create, builds.get, builds.cancel and triggers.run."""
+        """Answer builds.create, builds.list, builds.get, builds.cancel and triggers.run."""
         if call.method == "POST" and (found := CREATE.fullmatch(call.path)):
             refusal = self._projects.refusal(call, found[1], "cloudbuild.builds.create")
             return refusal or self._create(found[1], found[2], table(call.body))
+        if call.method == "GET" and (found := CREATE.fullmatch(call.path)):
+            refusal = self._projects.refusal(call, found[1], "cloudbuild.builds.list")
+            return refusal or self._list(f"projects/{found[1]}/locations/{found[2]}/builds/", call.query)
         if (found := BUILD.fullmatch(call.path)) and call.method == ("POST" if found[3] else "GET"):
             permission = f"cloudbuild.builds.{'update' if found[3] else 'get'}"
             if refusal := self._projects.refusal(call, found[1], permission):
@@ -112,6 +117,22 @@ class Builds:
         if not rows(build.get("steps")):
             return error_answer(400, "INVALID_ARGUMENT", "invalid build: no steps")
         return _operation(project, self._start(project, region, build))
+
+    def _list(self, prefix: str, query: Mapping[str, list[str]]) -> Answer:
+        """Return a page of the builds of a region, the newest first. Of filters, only create_time>= is known."""
+        text = _one(query, "filter")
+        since = _SINCE.fullmatch(text)
+        if text and not since:
+            return error_answer(400, "INVALID_ARGUMENT", f"the sandbox does not evaluate the filter {text}")
+        builds = [json.loads(each) for each in self._world.settings("cloudBuild:")]
+        found = [
+            each for each in sorted(builds, key=lambda each: str(each["createTime"]), reverse=True)
+            if each["name"].startswith(prefix) and (since is None or each["createTime"] >= since[1])
+        ]  # fmt: skip
+        begin = int(_one(query, "pageToken") or 0)
+        end = begin + min(int(_one(query, "pageSize") or _PAGE), _PAGE)
+        more = {"nextPageToken": str(end)} if found[end:] else {}
+        return as_json(200, {"builds": found[begin:end], **more})
 
     def _run_trigger(self, match: re.Match[str], source: Mapping[str, Any]) -> Answer:
         place, project, region, name = match.groups()
@@ -164,6 +185,7 @@ class Builds:
         number, account, known = build["id"], str(build.get("serviceAccount") or ""), build["substitutions"]
         running = self._running[number]
         status, detail, output = "FAILURE", "", bytearray()
+        ran: Json = {}
 
         def log(content: bytes) -> None:
             output.extend(content)
@@ -172,10 +194,16 @@ class Builds:
         try:
             docker = self._registry.docker(account, known, trigger)
             with tempfile.TemporaryDirectory(prefix="sandbox-build-") as folder:
-                steps = BuildSteps(Path(folder), account, known, self._storage, self._environment, docker, log, running)
+                steps = BuildSteps(
+                    Path(folder), account, known, self._storage, self._environment, docker, log,
+                    lambda: timestamp(self._registry.clock()), running,
+                )  # fmt: skip
                 steps.workspace.mkdir()
                 self._unpack(table(table(build.get("source")).get("storageSource")), steps.workspace)
-                steps.run(rows(build.get("steps")))
+                try:
+                    steps.run(rows(build.get("steps")))
+                finally:
+                    ran = _with_times(build, steps)
             status = "SUCCESS"
         except BuildFailed as failed:
             detail = str(failed)
@@ -190,7 +218,7 @@ class Builds:
             self._log(build, f"{status}{f': {detail}' if detail else ''}\n".encode())
             end = {"status": status, "statusDetail": detail, "finishTime": timestamp(self._registry.clock())}
             try:
-                self._store({**build, **end})
+                self._store({**build, **ran, **end})
                 if trigger:
                     self._world.event("build", trigger.type, trigger.id, f"{trigger.name}: {status} {detail}".strip())
             finally:
@@ -253,6 +281,19 @@ class Builds:
         elif condition is None or re.search(condition[3], values.get(condition[1], "")):
             project, region = part(trigger.id, "projects"), part(trigger.id, "locations")
             self._start(project, region, {**build, "substitutions": values})
+
+
+def _with_times(build: Json, steps: BuildSteps) -> Json:
+    """Return the fields that the steps of a build have changed."""
+    timed = [
+        {**step, **({"timing": steps.timings[number]} if number in steps.timings else {})}
+        for number, step in enumerate(rows(build.get("steps")))
+    ]
+    return {"steps": timed, "results": {"buildStepOutputs": steps.outputs}}
+
+
+def _one(query: Mapping[str, list[str]], name: str) -> str:
+    return next(iter(query.get(name, [])), "")
 
 
 def _operation(project: str, build: Json) -> Answer:

@@ -277,6 +277,12 @@ def test_a_job_on_a_cluster_has_no_baseline_and_counts_for_no_budget(
     assert "1 job on clusters, without boot and idle time of nodes: no baseline is compared" in found["warnings"]
 
 
+def test_a_machine_of_a_build_counts_for_no_budget(ask: Ask, write: Callable[..., str], stack: Any) -> None:
+    records = write(line(1), line(2, supplier="cloud-build"))
+    found = ask("cost", "report", records, "--by", "team", "--stack", stack(text=TEAMS), "--json").json
+    assert (found["total"]["usd"], found["budgets"]["vision"]["spentUsd"]) == (2.0, 1.0)
+
+
 def test_records_that_begin_after_the_time_before_are_a_warning(ask: Ask, write: Callable[..., str]) -> None:
     found = ask("cost", "report", write(line(1)), "--json").json
     text = "the first record is of 2026-11-10: nothing is compared, and earlier machines may be missing"

@@ -247,6 +247,27 @@ def test_a_preempted_command_runs_again_once_on_a_machine_that_is_no_spot_machin
     assert (finished(step).code, cloud.machines) == (203, {})
     assert "--retry-preempted" in str(step.error)
     assert cloud.inserts == [("us-central1-a", TEMPLATE, "SPOT"), (zone, TEMPLATE, "STANDARD")]
+    assert [(each["market"], each["takenBack"]) for each in step.build.machines] == [("spot", True), ("standard", True)]
+
+
+def test_a_step_knows_when_its_machine_was_there_and_when_its_command_ran(cloud: Cloud, folder: Path) -> None:
+    cloud.zones = {"us-central1-a": EXHAUSTED}
+    step = finished(Step(cloud, folder, lines=100))
+    [used] = step.build.machines
+    times = [used.pop(name) for name in ("requested", "started", "completed", "gone")]
+    assert times == sorted(times)
+    assert times[1] - times[0] == pytest.approx(60, abs=15), "boot and check"
+    assert times[2] - times[1] == pytest.approx(110, abs=15), "sources and command"
+    name = used.pop("machine")
+    assert name.startswith("l4-build-")
+    assert used == {
+        "id": "1", "zone": "us-central1-b", "bridge": "l4", "machineType": "g2-standard-8", "market": "spot",
+    }  # fmt: skip
+
+
+def test_a_machine_that_did_not_pass_its_check_is_not_reported(cloud: Cloud, folder: Path) -> None:
+    cloud.verdict = "fail"
+    assert finished(Step(cloud, folder)).build.machines == []
 
 
 @pytest.mark.parametrize(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import io
 import json
 import tarfile
@@ -82,6 +83,39 @@ def test_steps_share_the_workspace_and_the_log_and_get_the_addresses_of_the_sand
         "SUCCESS",
         f"Starting Step #0 - copy\nStarting Step #1 - 1\nStarting Step #2 - 2\nsandbox {number}\ncopied\nSUCCESS\n",
     )
+
+
+def test_a_build_keeps_the_output_and_the_times_of_its_steps(builds: Builds) -> None:
+    output = {"script": "#!/bin/sh\nprintf %60000s >$BUILDER_OUTPUT/output\n"}
+    number = builds.submit({"script": "#!/bin/sh\n"}, output, {"script": "#!/bin/sh\nexit 7\n"}, output)
+    build = builds.ended(number)
+    compare(build, "cloudbuild", "Build")
+    outputs = [base64.b64decode(each) for each in build["results"]["buildStepOutputs"]]
+    assert outputs == [b"", b" " * 50_000, b""]
+    assert ["timing" in step for step in build["steps"]] == [True, True, True, False]
+    times = [build["startTime"], *(each for step in build["steps"][:3] for each in sorted(step["timing"].values()))]
+    assert times == sorted(times)
+
+
+def test_builds_of_a_region_are_listed_in_pages_the_newest_first(builds: Builds) -> None:
+    numbers = [builds.submit({"script": "#!/bin/sh\n"}) for _ in range(3)]
+    ended = [builds.ended(each) for each in numbers]
+
+    def listed(place: str = PLACE, who: str = OWNER, **query: str) -> tuple[int, Any]:
+        call = Call("GET", f"/v1/{place}/builds", {key: [each] for key, each in query.items()}, who, None)
+        answer = builds.service.answer(call)
+        return answer.status, json.loads(answer.body)
+
+    status, first = listed(pageSize="2", filter='create_time>="2026-11-01T00:00:00Z"')
+    compare(first, "cloudbuild", "ListBuildsResponse")
+    rest = listed(pageSize="2", pageToken=first["nextPageToken"])[1]
+    assert status == 200
+    assert sorted([*first["builds"], *rest["builds"]], key=str) == sorted(ended, key=str)
+    assert "nextPageToken" not in rest
+    assert listed(filter='create_time>="2099-01-01T00:00:00Z"')[1] == {"builds": []}
+    assert listed(f"projects/{PROJECT}/locations/global")[1] == {"builds": []}
+    assert listed(filter="status=SUCCESS")[0] == 400
+    assert listed(who=f"Bearer {token_of(EMAIL)}")[0] == 403
 
 
 @pytest.mark.parametrize(
