@@ -238,10 +238,12 @@ def test_the_registration_is_sealed_to_the_machines_key() -> None:
 
 
 def test_the_registration_has_the_price_of_the_machine() -> None:
-    both, rungs = Both(), tuple(replace(each, usd_per_hour=0.35) for each in POOL.rungs)
-    registration.register(ready(), replace(BROKERED, rungs=rungs), both, both)  # type: ignore[arg-type]
+    both, spot = Both(), replace(POOL.rungs[0], usd_per_hour=0.35)
+    target = replace(ready(), market="standard")
+    firm = replace(spot, zone=target.zone, market="standard", usd_per_hour=0.85)
+    registration.register(target, replace(BROKERED, rungs=(spot, firm)), both, both)  # type: ignore[arg-type]
     message = json.loads(pkcs7.pkcs7_decrypt_der(base64.b64decode(both.sent), CERTIFICATE, PRIVATE, []))
-    assert (message["usdPerHour"], message["market"]) == (0.35, "spot")
+    assert (message["usdPerHour"], message["market"]) == (0.85, "standard")
 
 
 def test_a_machine_that_has_a_registration_by_now_gets_no_second_one() -> None:

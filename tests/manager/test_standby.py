@@ -10,6 +10,7 @@ from gpu_manager.decision.names import STANDBY, request_id, slug, standby_name, 
 from gpu_manager.decision.standby import digest
 from gpu_manager.memory import (
     Cooldown,
+    JobMemory,
     MachineMemory,
     Memory,
     Pending,
@@ -98,6 +99,17 @@ def test_a_stop_is_repeated_while_the_machine_runs_and_it_gets_no_runner_meanwhi
 def test_a_stopped_machine_is_kept_and_nothing_more_is_made() -> None:
     assert decide([STOCK], observe(machines=(off(),)), stopped()).actions == ()
     assert decide([STOCK], observe(machines=(off(end=None),)), stopped(running_since=NOW - 60)).actions == ()
+
+
+@pytest.mark.parametrize(("key", "machines_left"), [("second", 1), ("first", 2)])
+def test_a_machine_that_is_stopped_before_it_got_a_runner_does_not_count_as_one_that_its_job_used_up(
+    key: str, machines_left: int
+) -> None:
+    memory = stopped(started_for=slug(job().key), stopped_for_later=False)
+    memory.jobs[slug(job().key)] = JobMemory(machines=2, last_seen=NOW)
+    for _ in range(2):
+        memory = decide([STOCK], observe(machines=(stock(key=key),)), memory).memory
+    assert memory.jobs[slug(job().key)].machines == machines_left
 
 
 TWO = (off("l4-s1"), off("l4-s2"))

@@ -93,6 +93,10 @@ def keep_unneeded(
         entry = memory.machines[machine.name]
         entry.surplus_since = None
         if machine.status == "RUNNING" and has_new_key(machine, entry):
+            # It had no runner, so that GitHub did not assign its job to it says nothing about the job.
+            job = memory.jobs.get(entry.started_for or machine.job)
+            if job and job.machines > 0:
+                job.machines -= 1
             entry.stopped_for_later = True
         yield machine
 

@@ -100,6 +100,7 @@ def test_the_machine_publishes_its_key_and_decrypts_the_registration(google: Fak
         ({"usdPerHour": 0.35, "market": "spot"}, (0.35, "spot")),
         ({"usdPerHour": None, "market": "spot"}, (None, "spot")),
         ({"usdPerHour": "free", "market": 1}, (None, "")),
+        ({"usdPerHour": True}, (None, "")),
         ({}, (None, "")),
     ],
 )

@@ -12,12 +12,13 @@ from typing import Any, cast
 
 import pytest
 from gpu_agent.clock import Clock
+from gpu_agent.github.registration import Registration
 from gpu_agent.machine.gpu_use import Sampler
 from gpu_agent.machine.system import PATH
 from gpu_agent.outcomes import OUTCOMES
 from gpu_agent.runner import session
 from gpu_agent.runner.hooks import Job
-from gpu_agent.runner.session import _CODES, JIT_VARIABLE, StartedRunner, without_updates
+from gpu_agent.runner.session import _CODES, JIT_VARIABLE, RunnerSetup, StartedRunner, without_updates
 
 from tests.agent.fakes import machine, runner
 from tests.agent.fakes.runner import (
@@ -45,6 +46,21 @@ def started(does: str, job: Job | None = None, refused: str = "") -> StartedRunn
 
 def nobody_asks(_: Mapping[str, str]) -> None:
     pass
+
+
+def test_the_log_of_a_job_has_the_price_of_its_machine_and_its_gpu_use(monkeypatch: pytest.MonkeyPatch) -> None:
+    nothing = cast(Any, None)
+    given: list[Any] = []
+    monkeypatch.setattr(session, "Hooks", lambda *args: given.extend(args) or SimpleNamespace(environment={}))
+    monkeypatch.setattr(session, "Running", lambda *_: None)
+    monkeypatch.setattr(RunnerSetup, "_readable_agent", lambda _: None)
+    monkeypatch.setattr(session.gpu_use, "summary", lambda *_: "GPU use 41%")
+    setup = RunnerSetup(nothing, cast(Any, SimpleNamespace(up_sec=lambda: 1800.0)), Clock(), print)
+    setup._isolation = cast(Any, SimpleNamespace(user=None))
+    setup._root, setup._gpus = Path(), cast(Any, SimpleNamespace(memory_mib=()))
+    setup.start(Registration(7, "secret", 0.85, "standard"))
+    price = "GPU machine: 30 min, about 0.42 USD (0.85 USD per hour, standard); "
+    assert given[-1]() == f"{price}GPU use 41%"
 
 
 @pytest.mark.parametrize("code", [*_CODES, 8, 99])
