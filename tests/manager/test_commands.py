@@ -10,6 +10,7 @@ import signal
 import threading
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
@@ -18,7 +19,7 @@ from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import rsa
 from gpu_ci.cli.commands import gpu_ci
 from gpu_ci.cli.output import InputError
-from gpu_manager.budgets import Budgets
+from gpu_manager.budgets import Budgets, Team
 from gpu_manager.cli import options
 from gpu_manager.cli.run_command import Answering, Log, Loop, is_idle, limited_pause_sec
 from gpu_manager.config import read
@@ -326,6 +327,21 @@ def test_each_loop_reads_the_runner_groups_of_all_loops_and_measures_its_own_poo
     value = prometheus.registry.get_sample_value
     assert value("gpu_ci_preemptions_total", {"pool": POOL.name}) == 0
     assert value("gpu_ci_preemptions_total", {"pool": "toy"}) is None
+
+
+def test_a_loop_that_is_measured_writes_what_teams_have_spent(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    (tmp_path / "manager.json").write_text(json.dumps(CONFIG))
+    config, nothing, lines = read(tmp_path / "manager.json"), cast(Any, None), list[str]()
+    monkeypatch.setattr("gpu_manager.github.adapter.GithubAdapter", lambda *_, **__: None)
+    result = one_pass(observe())
+    monkeypatch.setattr("gpu_manager.cli.run_command.Manager", lambda *_, **__: SimpleNamespace(step=lambda: result))
+    team = Team("vision", frozenset({"example-org/kernels"}), 10.0)
+    budgets, log = Budgets([team], lambda _: ()), Log(True, lines.append)
+    Loop(
+        "compute-engine", config, {"compute-engine": [POOL]}, nothing, "", nothing, budgets, log, None, measured=True
+    ).step()
+    [spent] = [found for line in lines if (found := json.loads(line)).get("event") == "team"]
+    assert (spent["team"], spent["usd"], spent["budgetRatio"]) == ("vision", 0.0, 0.0)
 
 
 def test_the_records_of_a_manager_are_printed_as_lines_of_json_since_a_time(asked: Path) -> None:

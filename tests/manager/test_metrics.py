@@ -112,6 +112,8 @@ def test_the_boot_of_a_machine_that_the_first_list_shows_with_its_runner_is_meas
     fast = {"machines": (machine("l4-a", on_unix=NOW + 5),), "runners": (Runner(1, "l4-a", True, False),)}
     assert loop.pass_(observe(now=NOW + 60, **fast))[1] == [Sample("boot", "l4", "l4-a", 55.0)]
     assert loop.pass_(observe(now=NOW + 90, **fast))[1] == []
+    unknown = {"machines": (machine("l4-b"),), "runners": (Runner(2, "l4-b", True, False),)}
+    assert loop.pass_(observe(now=NOW + 120, **unknown))[1] == []
 
 
 def test_prometheus_counts_the_money_by_part_and_the_ends_of_machines_and_jobs() -> None:
