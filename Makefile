@@ -16,8 +16,8 @@ unexport PYTHONDONTWRITEBYTECODE
 # The environments are created one after the other, also with make -j.
 .NOTPARALLEL:
 .DEFAULT_GOAL := help
-.PHONY: help up bootstrap preview job build notebook down test test-slow test-all test-kill test-boots test-histories test-kubernetes test-monitoring test-live test-gpu test-images check format golden docs diagrams site dist lock policy bench clean
-.PHONY: runtime dev comment torch notebook-tools engine languages control-plane monitoring
+.PHONY: help up bootstrap preview job build notebook down test test-slow test-all test-kill test-boots test-histories test-kubernetes test-tekton test-monitoring test-live test-gpu test-images check format golden docs diagrams site dist lock policy bench clean
+.PHONY: runtime dev comment torch notebook-tools engine languages control-plane tekton monitoring
 
 help: ## this list
 	@printf 'gpu-ci: GPU runners for CI as Pulumi components. No command below needs an account, unless it says so.\n\n'
@@ -57,7 +57,7 @@ test: dev comment engine torch policy ## run the tests, some on the real engine 
 test-slow: dev comment languages torch policy notebook-tools ## run the tests that `make test` leaves out, most on the real engine; 20 minutes
 	@.venv/bin/python -m pytest -n 4 --dist worksteal -m slow $(PYTEST_ARGS)
 
-test-all: test test-slow test-kill test-boots test-histories test-kubernetes test-monitoring ## run all tests, as root; 75 minutes, needs Go
+test-all: test test-slow test-kill test-boots test-histories test-kubernetes test-tekton test-monitoring ## run all tests, as root; 90 minutes, needs Go
 
 test-kill: dev engine torch ## kill -9 the provider, the CLI and the manager at 20 moments each; about twelve minutes
 	@KILL_POINTS=20 .venv/bin/python -m pytest -n 2 --dist worksteal -m '' -k kill tests/engine/test_kill.py tests/engine/test_job.py
@@ -71,6 +71,11 @@ test-histories: dev ## run 2,000 histories of the runner manager with random fau
 test-kubernetes: dev control-plane ## apply the components' objects to a real Kubernetes control plane; needs Go
 	@printf 'Starting etcd, kube-apiserver, kube-scheduler and kube-controller-manager on 127.0.0.1. They end with the tests.\n'
 	@CHARTS=$(CHARTS) .venv/bin/python -m pytest tests/control_plane $(PYTEST_ARGS)
+
+test-tekton: dev notebook-tools control-plane tekton ## run notebook pipelines on the real Tekton; needs Go and bubblewrap
+	@printf 'Starting Tekton and a control plane, without a network. All of it ends with the tests.\n'
+	@bwrap --dev-bind / / --ro-bind .tekton/hosts /etc/hosts --unshare-net --unshare-pid --proc /proc --die-with-parent \
+		.venv/bin/python -m pytest tests/tekton $(PYTEST_ARGS)
 
 test-monitoring: dev engine torch monitoring ## run the alerts in a real Prometheus, over the sandbox; needs Debian or Ubuntu
 	@PICTURE=$(PICTURE) .venv/bin/python -m pytest tests/monitoring $(PYTEST_ARGS)
@@ -129,7 +134,7 @@ bench: dev engine ## run the benchmarks and print ratios; minutes, not part of t
 	@.venv/bin/python -m bench $(ARGS)
 
 clean: ## remove installed and built files and the sandbox's state
-	@rm -rf .venv .venv-comment .venv-torch .venv-policy .venv-notebook .tools .engine .control-plane .monitoring .sandbox .mypy_cache .pytest_cache .ruff_cache .hypothesis .site
+	@rm -rf .venv .venv-comment .venv-torch .venv-policy .venv-notebook .tools .engine .control-plane .tekton .monitoring .sandbox .mypy_cache .pytest_cache .ruff_cache .hypothesis .site
 	@printf 'Removed the environments, the engine and the sandbox. The next make installs them again.\n'
 
 # The targets above depend on these. Each does nothing if its result exists.
@@ -156,6 +161,9 @@ languages: engine
 
 control-plane:
 	@$(PYTHON) tools/control_plane.py
+
+tekton:
+	@$(PYTHON) tools/tekton.py
 
 monitoring:
 	@$(PYTHON) tools/monitoring.py

@@ -66,9 +66,9 @@ def pytest_collection_finish() -> None:
         discovery.key2param = functools.cache(discovery.key2param)
 
 
-# Only `make test-kubernetes` and `make test-monitoring` name these folders, whose tests
+# Only `make test-kubernetes`, `make test-tekton` and `make test-monitoring` name these folders, whose tests
 # need programs that are built or downloaded first.
-collect_ignore = ["control_plane", "monitoring"]
+collect_ignore = ["control_plane", "monitoring", "tekton"]
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:

@@ -206,42 +206,25 @@ class Session:
 
     def run(self, example: Example) -> int:
         self.cancels = example.cancels
-        commits: dict[str, str] = {}
-        for sha in _commits(self.folder, example):
+        pushed: dict[str, str] = {}
+        for sha in commits(self.folder / "work", self.folder / "git", example):
             receipt = self.push(sha)
-            commits |= dict.fromkeys(receipt.runs, sha)
+            pushed |= dict.fromkeys(receipt.runs, sha)
             self.say("push", f"{sha[:12]} of main: {', '.join(receipt.runs) or '; '.join(receipt.notes)}")
 
         def cancel(_: int, __: FrameType | None) -> None:
-            for each in commits:
+            for each in pushed:
                 self.runs.cancel(each)
 
         signal.signal(signal.SIGINT, cancel)
         signal.signal(signal.SIGTERM, cancel)
         self.runs.wait()
-        return max((self.report(each, sha) for each, sha in commits.items()), default=_FAILED)
+        return max((self.report(each, sha) for each, sha in pushed.items()), default=_FAILED)
 
     def push(self, sha: str) -> Receipt:
         """Deliver a push as GitHub does."""
-        body = {
-            "ref": "refs/heads/main",
-            "after": sha,
-            "deleted": False,
-            "repository": {
-                "id": self.repository.id,
-                "name": self.repository.name,
-                "full_name": self.repository.full_name,
-                "default_branch": "main",
-            },
-        }
-        content = json.dumps(body).encode()
         key = self.runs.settings.secret(NAME, secret_name(NAME, "webhook"), "secret")
-        headers = {
-            "content-type": "application/json",
-            "x-github-event": "push",
-            "x-hub-signature-256": signed(content, key),
-        }
-        return self.listener.receive(Delivery(headers, content))
+        return self.listener.receive(delivery(self.repository, sha, key))
 
     def show(self, run: str, task_run: TaskRun, state: str) -> None:
         """Print the new state of a task."""
@@ -286,23 +269,37 @@ class Session:
         return _CANCELLED if condition["reason"] == "Cancelled" else _FAILED
 
 
-def _commits(folder: Path, example: Example) -> Iterator[str]:
-    """Push commits of the example to a repository on this computer, and yield them."""
-    work, bare = folder / "work", folder / "git" / OWNER / f"{REPOSITORY}.git"
+def delivery(repository: Repository, sha: str, key: str) -> Delivery:
+    """Return the delivery of a push to the default branch, as GitHub signs it."""
+    about = {"id": repository.id, "name": repository.name, "full_name": repository.full_name, "default_branch": "main"}
+    content = json.dumps({"ref": "refs/heads/main", "after": sha, "deleted": False, "repository": about}).encode()
+    headers = {"content-type": "application/json", "x-github-event": "push"}
+    return Delivery({**headers, "x-hub-signature-256": signed(content, key)}, content)
+
+
+def commits(work: Path, server: Path, example: Example) -> Iterator[str]:
+    """Push commits of the example to a repository on this computer, and yield them.
+
+    Args:
+        work: The folder that is created for the files of the commits.
+        server: The folder of repositories.
+        example: What is pushed.
+    """
+    bare = server / OWNER / f"{REPOSITORY}.git"
     shutil.copytree(EXAMPLES_FOLDER, work)
     for path in [each for each in work.rglob("*") if each.is_file()]:
         text = path.read_text(encoding="utf-8")
         for old, new in example.changes.items():
             text = text.replace(old, new)
         path.write_text(text, encoding="utf-8")
-    _git(folder, "init", "--quiet", "--bare", "--initial-branch=main", str(bare))
+    _git(work, "init", "--quiet", "--bare", "--initial-branch=main", str(bare))
     _git(bare, "config", "uploadpack.allowAnySHA1InWant", "true")
     _git(work, "init", "--quiet", "--initial-branch=main")
     for number in range(example.pushes):
         (work / "data" / "seed.txt").write_text(f"{number}\n", encoding="utf-8")
         _git(work, "add", "--all")
         _git(work, "commit", "--quiet", "--message", f"Change the data, part {number + 1}")
-        _git(work, "push", "--quiet", str(bare), "main")
+        _git(work, "push", "--quiet", "--force", str(bare), "main")
         yield _git(work, "rev-parse", "HEAD")
 
 

@@ -69,6 +69,12 @@ class Api:
             content_type="application/strategic-merge-patch+json",
         )
 
+    def token(self, namespace: str, account: str) -> str:
+        """Return a token of a service account."""
+        body = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": {"expirationSeconds": 7200}}
+        path = f"/api/v1/namespaces/{namespace}/serviceaccounts/{account}/token"
+        return str(self.client.request("post", path, body=body).to_dict()["status"]["token"])
+
     def delete(self, version: str, kind: str, name: str, namespace: str | None = None) -> None:
         """Delete an object at once, because no kubelet ends its pod."""
         resource = self.client.resources.get(api_version=version, kind=kind)

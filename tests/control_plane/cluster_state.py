@@ -27,6 +27,24 @@ def gpu_node(name: str = "gpu-1", pool: str = "l4", gpus: int = 1, **changes: An
     return {"name": name, "labels": gpu_nodes.labels(pool), "taints": [GPU_TAINT], "allocatable": allocatable} | changes
 
 
+def add_nodes(api: Api, *listed: Mapping[str, Any]) -> None:
+    """Create nodes in the real cluster. The scheduler knows them when this returns."""
+    for one in listed:
+        meta = {"name": one["name"], "labels": {"kubernetes.io/hostname": one["name"], **one["labels"]}}
+        api.apply({"apiVersion": "v1", "kind": "Node", "metadata": meta, "spec": {"taints": one["taints"]}})
+        ready = {"type": "Ready", "status": "True", "reason": "KubeletReady"}
+        status = {"capacity": one["allocatable"], "allocatable": one["allocatable"], "conditions": [ready]}
+        api.patch_status("v1", "Node", one["name"], status)
+    for one in listed:
+        # A new node has a taint until its controller has seen that it is ready.
+        until(
+            lambda one=one: (api.get("v1", "Node", name=one["name"])[0]["spec"].get("taints") or []) == one["taints"],
+            f"{one['name']} has its own taints only",
+        )
+    # The scheduler learns of a new or deleted node a moment after the API server.
+    time.sleep(0.3)
+
+
 @dataclass
 class Both:
     """The real cluster and the emulated one, with the same nodes."""
@@ -37,22 +55,8 @@ class Both:
 
     def nodes(self, *listed: Mapping[str, Any]) -> None:
         self.sandbox.settings(yaml.safe_dump({"values": {"kubernetes": {"nodes": [*map(dict, listed)]}}}))
-        for one in listed:
-            meta = {"name": one["name"], "labels": {"kubernetes.io/hostname": one["name"], **one["labels"]}}
-            self.make({"apiVersion": "v1", "kind": "Node", "metadata": meta, "spec": {"taints": one["taints"]}})
-            ready = {"type": "Ready", "status": "True", "reason": "KubeletReady"}
-            status = {"capacity": one["allocatable"], "allocatable": one["allocatable"], "conditions": [ready]}
-            self.api.patch_status("v1", "Node", one["name"], status)
-        for one in listed:
-            # A new node has a taint until its controller has seen that it is ready.
-            until(
-                lambda one=one: (
-                    (self.api.get("v1", "Node", name=one["name"])[0]["spec"].get("taints") or []) == one["taints"]
-                ),
-                f"{one['name']} has its own taints only",
-            )
-        # The scheduler learns of a new or deleted node a moment after the API server.
-        time.sleep(0.3)
+        self.made += [("v1", "Node", one["name"], None) for one in listed]
+        add_nodes(self.api, *listed)
 
     def make(self, given: Mapping[str, Any]) -> None:
         meta = given["metadata"]

@@ -11,6 +11,7 @@ import os
 import secrets
 import time
 from pathlib import Path
+from typing import Any
 
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import rsa
@@ -68,6 +69,7 @@ class ControlPlane:
         self._run(
             "kube-controller-manager", f"--kubeconfig={settings}", "--leader-elect=false", "--secure-port=0",
             f"--service-account-private-key-file={self.folder / 'accounts.key'}",
+            f"--root-ca-file={self.authority}",
             # No kubelet reports that a node is alive.
             "--node-monitor-grace-period=24h",
         )  # fmt: skip
@@ -102,18 +104,21 @@ class ControlPlane:
         raise AssertionError(f"not ready after {PATIENCE_SEC} s:\n{self._last_lines('kube-apiserver')}")
 
     def _kubeconfig(self) -> Path:
-        cluster = {"server": self.url, "certificate-authority": str(self.authority)}
         path = self.folder / "kubeconfig"
-        content = {
+        path.write_text(json.dumps(self.access(self.token)))
+        return path
+
+    def access(self, token: str) -> dict[str, Any]:
+        """Return a kubeconfig for a token."""
+        cluster = {"server": self.url, "certificate-authority": str(self.authority)}
+        return {
             "apiVersion": "v1",
             "kind": "Config",
             "current-context": "it",
             "clusters": [{"name": "it", "cluster": cluster}],
-            "users": [{"name": "it", "user": {"token": self.token}}],
+            "users": [{"name": "it", "user": {"token": token}}],
             "contexts": [{"name": "it", "context": {"cluster": "it", "user": "it"}}],
         }
-        path.write_text(json.dumps(content))
-        return path
 
     def _last_lines(self, program: str) -> str:
         path = self.folder / f"{program}.log"

@@ -35,7 +35,7 @@ class Checkout:
         self.root = folder / "a checkout"
         self.modules = self.root / "tools" / "kubernetes"
         self.modules.mkdir(parents=True)
-        for name in ("control_plane.py", "install.py", "kubernetes/go.mod", "kubernetes/go.sum"):
+        for name in ("control_plane.py", "go_programs.py", "install.py", "kubernetes/go.mod", "kubernetes/go.sum"):
             (self.root / "tools" / name).write_text((ROOT / "tools" / name).read_text())
         self.home = self.root / ".control-plane"
         self.go = folder / "bin" / "go"

@@ -1,0 +1,169 @@
+"""A signed push runs the component's own programs on Tekton, with the end and the report that it has in the sandbox."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections import Counter
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pulumi_sandbox.providers.kubernetes.tekton.listener import Listener
+
+from tests.control_plane.api import until
+from tests.tekton.conftest import WEBHOOK_KEY, Tier
+from tests.tekton.processes import CONTROLLER
+from tests.tekton.twins import TEKTON, Executor, Real, Seen, Side, wait_until_running
+from tools.notebook import EXAMPLES, NAME, OWNER, REPOSITORY, Example, commits, delivery
+
+# The status, the reason, the verdict of the report, and the states of the notebooks.
+ENDS = {
+    "passing": ("True", "Succeeded", "passed", ["passed", "passed"]),
+    "failing": ("False", "Failed", "failed", ["failed", "passed"]),
+    "hanging": ("False", "Failed", "failed", ["timeout", "passed"]),
+    "bad-tests": ("False", "Failed", "failed", ["passed", "passed"]),
+    "cancelled": ("False", "Cancelled", "stopped", ["missing", "missing"]),
+    "two-runs": ("True", "Succeeded", "passed", ["passed", "passed"]),
+}
+_MEASURED = ("time", "seconds", "waited", "peakMemoryMib", "peakGpuMemoryMib")
+_CANCEL_AFTER_SEC = 3
+
+
+class Pushes:
+    """Pushes to the repository, delivered to both listeners."""
+
+    def __init__(self, tier: Tier, real: Real, executor: Executor, listener: Listener, folder: Path) -> None:
+        self.tier, self.real, self.executor, self.listener = tier, real, executor, listener
+        self.folder = folder
+        [self.spec] = [each["spec"] for _, each in tier.made if each["kind"] == "Pipeline"]
+
+    def commits(self, example: Example) -> dict[str, str]:
+        """Push commits, and return them by the names of the runs that they start."""
+        git = self.tier.github.folder / "git"
+        made = commits(self.folder / f"{time.monotonic_ns()}", git, example)
+        return {f"run-{REPOSITORY}-{sha[:12]}": sha for sha in made}
+
+    def deliver(self, sha: str) -> None:
+        """Deliver a push to Tekton, which must start a run."""
+        assert self.tier.deliver(delivery(self.tier.github.repository, sha, WEBHOOK_KEY)) == 202
+        name = f"run-{REPOSITORY}-{sha[:12]}"
+        until(lambda: self.tier.api.get(TEKTON, "PipelineRun", NAME, name), f"{name} exists")
+
+    def ended(self, side: Side, name: str) -> Seen:
+        return side.ended(NAME, name, self.spec)
+
+    def reports(self, name: str) -> list[dict[str, Any]]:
+        """Return the report of each side, without measured values, and with the list of its files."""
+        roots = self.tier.kubelet.claim(NAME, f"{NAME}-storage"), self.executor.storage / f"claims/{NAME}-storage"
+        return [_report(each / OWNER / REPOSITORY / name) for each in roots]
+
+
+def _report(folder: Path) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads((folder / "report.json").read_text())
+    for each in (found, *found["notebooks"], *(found["tests"] or {}).get("failures", ())):
+        for key in (*_MEASURED, *(("message",) if "classname" in each else ())):
+            each.pop(key, None)
+    found["files"] = sorted(str(each.relative_to(folder)) for each in folder.rglob("*") if each.is_file())
+    return found
+
+
+@pytest.fixture(scope="module")
+def pushes(
+    pipeline: Tier, real: Real, executor: Executor, listener: Listener, tmp_path_factory: pytest.TempPathFactory
+) -> Pushes:
+    return Pushes(pipeline, real, executor, listener, tmp_path_factory.mktemp("pushes"))
+
+
+@pytest.mark.parametrize("name", EXAMPLES)
+def test_a_push_ends_on_tekton_as_in_the_sandbox(pushes: Pushes, name: str) -> None:
+    example, github = EXAMPLES[name], pushes.tier.github
+    pushed = pushes.commits(example)
+    for sha in pushed.values():
+        pushes.deliver(sha)
+        assert pushes.listener.receive(delivery(github.repository, sha, WEBHOOK_KEY)).runs
+    sides: tuple[Side, ...] = pushes.real, pushes.executor
+    for side in sides if example.cancels else ():
+        for run in pushed:
+            wait_until_running(side, NAME, run, "execute")
+            time.sleep(_CANCEL_AFTER_SEC)
+            side.cancel(NAME, run)
+    for run, sha in pushed.items():
+        of_tekton, of_executor = (pushes.ended(side, run) for side in sides)
+        assert of_executor == of_tekton
+        assert of_tekton.early == []
+        report, other = pushes.reports(run)
+        assert other == report
+        ends = *of_tekton.end[:2], report["verdict"], [each["status"] for each in report["notebooks"]]
+        assert ends == ENDS[name]
+        statuses = Counter((each["state"], each["description"]) for each in github.statuses.of(github.repository, sha))
+        assert set(statuses.values()) == {2}
+        assert len(statuses) == 2
+        told = Counter(each["message"] for each in github.received if sha in each["message"])
+        assert list(told.values()) == [2]
+    if len(pushed) > 1:  # the notebooks used the GPU one after the other
+        times = sorted(each for run in pushed for each in _times(pushes, run))
+        assert all(first[1] <= second[0] for first, second in pairwise(times))
+
+
+def _times(pushes: Pushes, run: str) -> list[tuple[str, str]]:
+    """Return the start and the end of the step of each notebook."""
+    steps = [
+        each["status"]["steps"][0]["terminated"]
+        for each in pushes.real.task_runs(NAME, run)
+        if each["metadata"]["labels"]["tekton.dev/pipelineTask"] == "execute"
+    ]
+    return [(each["startedAt"], each["finishedAt"]) for each in steps]
+
+
+def start(pushes: Pushes) -> str:
+    """Push a good commit, deliver it to Tekton alone, and return the name of the run when a notebook runs."""
+    [(run, sha)] = pushes.commits(Example("", {"steps = 200": f"steps = 200  # {time.time_ns()}"})).items()
+    pushes.deliver(sha)
+    wait_until_running(pushes.real, NAME, run, "execute")
+    return run
+
+
+def attempts(pushes: Pushes, run: str) -> dict[str, int]:
+    """Return how often each task began."""
+    _, tasks = run, pushes.ended(pushes.real, run).tasks
+    return {name.removeprefix(f"{run}-"): 1 + retries for name, (_, retries, _) in tasks.items()}
+
+
+ONCE = dict.fromkeys(("prepare", "execute-0", "execute-1", "convert", "test", "verdict", "publish"), 1)
+
+
+def test_a_run_survives_its_controller_and_its_listener(pushes: Pushes) -> None:
+    run = start(pushes)
+    pods = {each.name for each in pushes.tier.kubelet.pods.values() if each.name.startswith(run)}
+    pushes.tier.tekton.kill(CONTROLLER)
+    pushes.tier.kubelet.named(f"el-{NAME}").kill("event-listener")
+    time.sleep(5)
+    pushes.tier.tekton.run(CONTROLLER)
+    assert attempts(pushes, run) == ONCE
+    assert pushes.ended(pushes.real, run).end[1] == "Succeeded"
+    began = [each.name for each in pushes.tier.kubelet.pods.values() if each.name.startswith(run)]
+    assert len(began) == len(ONCE)
+    assert pods < set(began)
+    other = start(pushes)
+    assert attempts(pushes, other) == ONCE
+
+
+def test_a_lost_pod_is_repeated(pushes: Pushes) -> None:
+    """Tekton repeats an evicted pod as a retry, and makes a deleted pod again within the same attempt."""
+    run, kubelet = start(pushes), pushes.tier.kubelet
+    kubelet.named(f"{run}-execute").evict()
+    name = until(lambda: _second(pushes, run), "the pod of the other notebook runs")
+    pushes.tier.api.delete("v1", "Pod", name, NAME)
+    found = attempts(pushes, run)
+    assert sorted((found.pop("execute-0"), found.pop("execute-1"))) in ([1, 2], [1, 1])
+    assert found == {key: each for key, each in ONCE.items() if "execute" not in key}
+    assert pushes.ended(pushes.real, run).end[1] == "Succeeded"
+
+
+def _second(pushes: Pushes, run: str) -> str:
+    running = [each for each in pushes.tier.kubelet.pods.values() if each.name.startswith(f"{run}-execute")]
+    return next(
+        (each.name for each in running if not each.is_ended and "running" in each.states.get("step-execute", {})), ""
+    )
