@@ -74,7 +74,8 @@ class Programs:
             self.fail(
                 f"`{' '.join(map(str, error.cmd))}` exits with {error.returncode}",
                 "its output is above; an incomplete build will not be used",
-                f"hint: check `go version` against tools/{self.modules.name}/go.mod, and that `go env GOPROXY` can be reached",
+                f"hint: check `go version` against tools/{self.modules.name}/go.mod, "
+                "and that `go env GOPROXY` can be reached",
             )
         except OSError as error:
             self.fail(f"{error.strerror}: {error.filename}", "hint: the checkout must be a writable folder")

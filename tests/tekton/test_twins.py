@@ -116,7 +116,7 @@ CASES = {
          reports("a", "b", "c", "d")], cancel_in="b",
     ),
     "a-matrix": Case(
-        [listed("x", "y z", "w'"), task("each", script=ITEM, results=TEXT, matrix=over(EACH)),
+        [listed("x", "y z", "*"), task("each", script=ITEM, results=TEXT, matrix=over(EACH)),
          task("join", params=values(texts=["$(tasks.each.results.text[*])"])), reports("list", "each")],
         more={"results": values(texts=["$(tasks.each.results.text[*])"])},
     ),
@@ -138,7 +138,7 @@ CASES = {
         more={"results": values(text="$(tasks.b.results.text)")},
     ),
     "a-result-of-several-lines": Case(
-        [task("a", results=TEXT, script="""printf ' "one"\\n$(x) two \\n' > "$RESULT_TEXT" """),
+        [task("a", results=TEXT, script="""printf ' "one"\\n$%sx) two \\n' '(' > "$RESULT_TEXT" """),
          task("b", params=values(one="$(tasks.a.results.text)"))],
         more={"results": values(text="$(tasks.a.results.text)")},
     ),

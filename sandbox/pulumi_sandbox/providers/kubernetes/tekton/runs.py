@@ -262,11 +262,13 @@ class _Execution:
         claims = {
             each["name"]: inner(each, "persistentVolumeClaim", "claimName") for _, each in items(task.get("volumes"))
         }
-        return {
-            f"file://{each['mountPath']}": (self.runs.settings.storage / "claims" / claims[each["name"]]).as_uri()
-            for _, each in items(step.get("volumeMounts"))
-            if claims.get(each["name"])
-        }
+        found = {}
+        for _, each in items(step.get("volumeMounts")):
+            if claim := claims.get(each["name"]):
+                folder = self.runs.settings.storage / "claims" / str(claim)
+                folder.mkdir(parents=True, exist_ok=True)
+                found[f"file://{each['mountPath']}"] = folder.as_uri()
+        return found
 
     def _place(self, name: str, spec: dict[str, Any], task_run: TaskRun, stopped: threading.Event) -> str | None:
         """Wait for a node, and return its name; None if the attempt is stopped first. Unknown nodes fit every pod."""
