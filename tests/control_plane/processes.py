@@ -55,6 +55,7 @@ class ControlPlane:
         )  # fmt: skip
         self._run(
             "kube-apiserver", f"--etcd-servers={etcd}", f"--bind-address={ADDRESS}",
+            "--advertise-address=192.0.2.1",  # unused; without it, a network with a default route is needed
             f"--secure-port={self.url.rpartition(':')[2]}", f"--cert-dir={self.folder}",
             f"--token-auth-file={self.folder / 'tokens.csv'}", "--authorization-mode=RBAC",
             "--service-account-issuer=https://kubernetes.default.svc",

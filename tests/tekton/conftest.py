@@ -80,7 +80,7 @@ class Github:
         address = self.services.url("notify").replace("http://", "json://")
         notify = {"url": secret(address), "on": ["success", "failure"]}
         given = {**GIVEN, "webhookSecret": secret(WEBHOOK_KEY), "github": app, "notify": notify}
-        return NotebookPipelineArgs.model_validate({**given, **changes})
+        return NotebookPipelineArgs(**{**given, **changes})
 
     def objects(self, **changes: Any) -> list[tuple[str, dict[str, Any]]]:
         """Return the objects of a pipeline as pulumi-kubernetes sends them, by their types."""

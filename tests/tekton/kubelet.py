@@ -24,6 +24,7 @@ from pathlib import Path
 from typing import Any
 
 import psutil
+from kubernetes import client
 from kubernetes.dynamic.exceptions import NotFoundError
 from pulumi_sandbox.providers.kubernetes.workloads.containers import contents
 
@@ -87,9 +88,7 @@ class Kubelet:
 
     def _poll(self) -> None:
         # Not as objects of the client, which take ten times as long to make.
-        answer = self.api.client.client.call_api(
-            "/api/v1/pods", "GET", auth_settings=["BearerToken"], _preload_content=False
-        )
+        answer = client.CoreV1Api(self.api.client.client).list_pod_for_all_namespaces(_preload_content=False)
         listed = {each["metadata"]["uid"]: each for each in json.loads(answer.data)["items"]}
         for uid, given in listed.items():
             if uid not in self.pods and given["spec"].get("nodeName") and given["status"]["phase"] == "Pending":
