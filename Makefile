@@ -74,7 +74,7 @@ test-kubernetes: dev control-plane ## apply the components' objects to a real Ku
 
 test-tekton: dev notebook-tools control-plane tekton ## run notebook pipelines on the real Tekton; needs Go and bubblewrap
 	@printf 'Starting Tekton and a control plane, without a network. All of it ends with the tests.\n'
-	@bwrap --dev-bind / / --ro-bind .tekton/hosts /etc/hosts --unshare-net --unshare-pid --proc /proc --die-with-parent \
+	@bwrap --dev-bind / / --ro-bind .tekton/hosts /etc/hosts --unshare-net --die-with-parent \
 		.venv/bin/python -m pytest tests/tekton $(PYTEST_ARGS)
 
 test-monitoring: dev engine torch monitoring ## run the alerts in a real Prometheus, over the sandbox; needs Debian or Ubuntu

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import http.client
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -10,7 +11,7 @@ from typing import Any
 
 import pulumi
 import pytest
-from gpu_ci.kubernetes.notebook_pipeline import NotebookPipeline
+from gpu_ci.kubernetes.notebook_pipeline import SINK_PORT, NotebookPipeline
 from gpu_ci.kubernetes.notebooks.args import NotebookPipelineArgs
 from pulumi_sandbox.providers.github.app_api import GithubAppApi
 from pulumi_sandbox.providers.github.organizations import Organizations
@@ -28,7 +29,7 @@ from tests.control_plane.cluster_state import SIZE, add_nodes, gpu_node
 from tests.control_plane.objects import as_sent, declared
 from tests.control_plane.processes import ControlPlane
 from tests.tekton.kubelet import Kubelet
-from tests.tekton.processes import Tekton
+from tests.tekton.processes import LISTENER_METRICS_PORT, LISTENER_PORT, Tekton
 from tests.tekton.twins import Executor, Real
 from tools.notebook import NAME, OWNER, POOL, REPOSITORY
 
@@ -100,10 +101,17 @@ class Tier:
     """The objects of the pipeline that receives pushes."""
 
     def deliver(self, delivery: Delivery) -> int:
-        """Send a delivery to the listener, and return the status of the answer."""
-        connection = http.client.HTTPConnection("127.0.0.1", 8080, timeout=30)
-        connection.request("POST", "/", delivery.content, dict(delivery.headers))
-        return connection.getresponse().status
+        """Send a delivery to the listener, and return the status of the answer. Wait for a listener that starts."""
+
+        def send() -> int:
+            with contextlib.closing(http.client.HTTPConnection("127.0.0.1", LISTENER_PORT, timeout=30)) as connection:
+                try:
+                    connection.request("POST", "/", delivery.content, dict(delivery.headers))
+                except ConnectionRefusedError:
+                    return 0
+                return connection.getresponse().status
+
+        return until(send, "the listener answers")
 
     def is_ready(self) -> bool:
         """Return True if the listener has the condition for which Pulumi waits."""
@@ -135,7 +143,9 @@ def tier(tmp_path_factory: pytest.TempPathFactory, github: Github) -> Iterator[T
         tekton.start()
         host, _, port = plane.url.removeprefix("https://").partition(":")
         folder = tmp_path_factory.mktemp("kubelet")
-        kubelet = Kubelet(api, (host, port), folder, IMAGE, [github.folder], github.environment())
+        environment = {**github.environment(), "METRICS_PROMETHEUS_PORT": str(LISTENER_METRICS_PORT)}
+        kubelet = Kubelet(api, (host, port), folder, IMAGE, [github.folder], environment)
+        kubelet.flags[f"--port={SINK_PORT}"] = f"--port={LISTENER_PORT}"
         kubelet.start()
         yield Tier(api, tekton, kubelet, github)
     finally:

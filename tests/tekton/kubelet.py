@@ -52,6 +52,7 @@ class Kubelet:
         image: The environment that stands for images, with `bin/python3`.
         visible: Further folders of this computer that containers can read.
         environment: Variables that replace those of containers, such as addresses of services.
+        flags: Arguments that replace those of containers.
     """
 
     api: Api
@@ -60,6 +61,7 @@ class Kubelet:
     image: Path
     visible: list[Path] = field(default_factory=list)
     environment: dict[str, str] = field(default_factory=dict)
+    flags: dict[str, str] = field(default_factory=dict)
     pods: dict[str, Pod] = field(default_factory=dict)
     _stopped: threading.Event = field(default_factory=threading.Event)
 
@@ -249,7 +251,8 @@ class Pod:
 
     def _command(self, container: Mapping[str, Any]) -> list[str]:
         own = program(container["image"])
-        return [*(container.get("command") or [f"/ko-app/{own.name if own else ''}"]), *container.get("args", ())]
+        given = [*(container.get("command") or [f"/ko-app/{own.name if own else ''}"]), *container.get("args", ())]
+        return [self.kubelet.flags.get(each, each) for each in given]
 
     def _box(self, container: Mapping[str, Any], volumes: Mapping[str, Path], message: Path) -> Iterator[str]:
         """Yield the command that gives a process the file system, the variables and the user of a container."""

@@ -23,14 +23,17 @@ from tests.control_plane.processes import INTO_A_FILE, ControlPlane
 
 PROGRAMS = ROOT / ".tekton"
 CONTROLLER = "tekton-pipelines-controller"
+INTERCEPTORS = "tekton-triggers-core-interceptors"
 PORTS = {
     "tekton-pipelines-webhook": 9100,
     CONTROLLER: 9200,
     "tekton-triggers-webhook": 9300,
     "tekton-triggers-controller": 9400,
-    "tekton-triggers-core-interceptors": 9500,
+    INTERCEPTORS: 9500,
 }
 """The first port of each Deployment. The interceptors have no variable for the port of their requests, 8443."""
+LISTENER_PORT, LISTENER_METRICS_PORT = 9600, 9601
+"""In a cluster, the listener has a network of its own. Here, port 8080 is that of the probes of another program."""
 # Accepted without the webhooks, because the definitions of Tekton do not check them.
 KNOWN_BAD = (
     {"apiVersion": "tekton.dev/v1", "kind": "Pipeline", "spec": {"tasks": [
@@ -73,13 +76,22 @@ class Tekton:
                 later.append(each)
             elif kind != "HorizontalPodAutoscaler":
                 self.api.apply(_on_this_computer(each))
-        for name in self.deployments:
+        for name in self.deployments.keys() - {INTERCEPTORS}:
             self.run(name)
         for bad in KNOWN_BAD:
             given = {**bad, "metadata": {"name": "known-bad", "namespace": "default"}}
             until(lambda given=given: "admission webhook" in self.api.refusal(given), f"a bad {bad['kind']} is refused")
         for each in later:
             self.api.apply(each)
+        # At its start, it gives its certificate to the objects above. If their controller changes them at that time, it
+        # tries again only after a minute.
+        until(lambda: all(each.get("status") for each in self._interceptors()), "their controller has seen them")
+        self.run(INTERCEPTORS)
+        certified = "the interceptors have a certificate"
+        until(lambda: all("caBundle" in each["spec"]["clientConfig"] for each in self._interceptors()), certified)
+
+    def _interceptors(self) -> list[Any]:
+        return self.api.get("triggers.tekton.dev/v1alpha1", "ClusterInterceptor")
 
     def run(self, name: str) -> None:
         """Start the program of a Deployment, with the rights of its account."""
