@@ -21,11 +21,10 @@ from gpu_ci.cli.output import note
 from gpu_ci.cli.stack_files import StackFile
 from gpu_ci.gcp.gpu_bridge.protocol import ROLE
 from gpu_ci.gcp.pool import ladder
-from gpu_ci.kinds.cloud_build_gpu.args import BuildGpuBridgeArgs
 from gpu_ci.machine_records import JobOfMachine, MachineRecord
 from gpu_ci.naming import label_of, machine_prefix
 
-_PROGRAM = "gpu_ci.gcp.gpu_bridge"
+_KIND, _PROGRAM = "cloud-build-gpu", "gpu_ci.gcp.gpu_bridge"
 # The states of a build that has ended (discovery document cloudbuild v1, Build.status), as GitHub's conclusions.
 _CONCLUSIONS = {
     "SUCCESS": "success", "FAILURE": "failure", "INTERNAL_ERROR": "failure", "TIMEOUT": "timed_out",
@@ -37,16 +36,13 @@ class BuildPool(NamedTuple):
     """A pool of kind cloud-build-gpu."""
 
     name: str
-    args: BuildGpuBridgeArgs
+    args: Any
 
 
 def build_pools(file: StackFile) -> dict[str, BuildPool]:
     """Return the pools of a stack file whose machines run steps of builds, by the name of the bridge."""
-    return {
-        label_of(name, file.stack): BuildPool(name, args)
-        for name, args in file.pools
-        if isinstance(args, BuildGpuBridgeArgs)
-    }
+    names = {spec.name for spec in file.specs if spec.kind == _KIND}
+    return {label_of(name, file.stack): BuildPool(name, args) for name, args in file.pools if name in names}
 
 
 def records(pools: Mapping[str, BuildPool], since: date, stack: str, call: Call) -> Iterator[MachineRecord]:
