@@ -15,9 +15,9 @@ import click
 from gpu_catalog import price
 
 from gpu_ci.cli import build_jobs, google_api
-from gpu_ci.cli.cost.inputs import Mistakes
 from gpu_ci.cli.cost.window import since as day_since
 from gpu_ci.cli.github_app.apps import ask
+from gpu_ci.cli.mistakes import Mistakes
 from gpu_ci.cli.output import InputError, note
 from gpu_ci.cli.programs import NotAskedError
 from gpu_ci.cli.stack_files import StackFile, one_file

@@ -13,8 +13,9 @@ from importlib import resources
 import click
 
 from gpu_ci.cli import options
-from gpu_ci.cli.cost.inputs import BillRow, Mistakes
+from gpu_ci.cli.cost.inputs import BillRow
 from gpu_ci.cli.cost.window import since
+from gpu_ci.cli.mistakes import Mistakes
 from gpu_ci.cli.output import print_json
 from gpu_ci.machine_records import MachineRecord
 

@@ -3,20 +3,18 @@
 from __future__ import annotations
 
 import json
-import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, replace
 from datetime import date
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
+from gpu_ci.cli.mistakes import Mistakes, read_bytes, start_of
 from gpu_ci.cli.output import Failure
 from gpu_ci.machine_records import MachineRecord
 
 if TYPE_CHECKING:
-    from gpu_ci.errors import Problem
     from gpu_ci.stack.teams import Team
 
 _RECORDS = (
@@ -28,8 +26,6 @@ _ROWS = (
 )
 _STACK = "a stack file with gpu-ci:teams"
 _NEWER = "use the version of gpu-ci that wrote the record, or a newer one"
-_MOST = 30
-"""The number of mistakes that a report lists. The others are counted."""
 
 Amount = Annotated[float, Field(allow_inf_nan=False)]
 Seconds = Annotated[int, Field(ge=0, lt=2**40)]
@@ -67,63 +63,11 @@ class BillRow(BaseModel):
         return self.cost + self.discounts
 
 
-class WrongInput(Failure):
-    """Files or options with mistakes."""
-
-    exit_code = 2
-
-
-class Mistakes:
-    """The mistakes of files and options in the order in which they were found, so that one report has all of them.
-
-    gpu_ci.errors loads Pulumi, so only a mistake imports it.
-    """
-
-    def __init__(self) -> None:
-        self.count = 0
-        self._found: list[tuple[str, Problem]] = []
-
-    def add(self, subject: str, path: str, text: str, got: str, expected: str, hint: str) -> None:
-        """Add a mistake. `subject` is the file with its line, or the command."""
-        from gpu_ci.errors import Problem
-
-        self.add_problem(subject, Problem(path, text, got, expected, hint))
-
-    def add_problem(self, subject: str, problem: Problem) -> None:
-        self.count += 1
-        if self.count <= _MOST:
-            self._found.append((subject, problem))
-
-    def add_invalid(
-        self, subject: str, error: ValidationError, model: type[BaseModel], expected: str, hint: str, at: str = ""
-    ) -> None:
-        """Add the mistakes of a value that a model refused. `at` is the path of the value in the file."""
-        if self.count >= _MOST:
-            self.count += error.error_count()
-            return
-        from gpu_ci.validation_errors import explain
-
-        for each in explain(error, model):
-            problem = each.under(at) if at else each
-            self.add_problem(subject, replace(problem, expected=each.expected or expected, hint=each.hint or hint))
-
-    def refuse(self) -> None:
-        """Raise WrongInput if there is a mistake."""
-        if not self.count:
-            return
-        lines = [problem.render(subject) for subject, problem in self._found]
-        problems = [{"file": subject, **asdict(problem)} for subject, problem in self._found]
-        if more := self.count - len(self._found):
-            lines.append(f"and {more:,} more")
-            problems.append({"text": lines[-1]})
-        raise WrongInput("\n".join(lines), problems)
-
-
 def read_records(names: Sequence[str], mistakes: Mistakes) -> list[MachineRecord]:
     """Return the records of files of JSON lines. Of several records with one key, the last is returned."""
     found: dict[str, MachineRecord] = {}
     for name in names:
-        for number, line in enumerate(_bytes(name, *_RECORDS, mistakes).split(b"\n"), 1):
+        for number, line in enumerate(read_bytes(name, *_RECORDS, mistakes).split(b"\n"), 1):
             if not line.strip():
                 continue
             try:
@@ -138,7 +82,7 @@ def _add_record(subject: str, line: bytes, error: ValidationError, mistakes: Mis
     first, (expected, hint) = error.errors(include_url=False)[0], _RECORDS
     if first["type"] == "json_invalid":
         mistakes.add(
-            subject, "", "is not JSON", _start(line), expected, f"{hint}; jq -c . makes one line of a document"
+            subject, "", "is not JSON", start_of(line), expected, f"{hint}; jq -c . makes one line of a document"
         )
     else:
         hint = _NEWER if first["loc"] == ("schema",) else hint
@@ -147,12 +91,12 @@ def _add_record(subject: str, line: bytes, error: ValidationError, mistakes: Mis
 
 def read_bill(name: str, mistakes: Mistakes) -> list[BillRow]:
     """Return the rows of a bill."""
-    if not (text := _bytes(name, *_ROWS, mistakes)):
+    if not (text := read_bytes(name, *_ROWS, mistakes)):
         return []
     try:
         rows: Any = json.loads(text)
     except (ValueError, RecursionError) as error:
-        mistakes.add(f"{name}:{getattr(error, 'lineno', 1)}", "", "is not JSON", _start(text), *_ROWS)
+        mistakes.add(f"{name}:{getattr(error, 'lineno', 1)}", "", "is not JSON", start_of(text), *_ROWS)
         return []
     if not isinstance(rows, list):
         mistakes.add(f"{name}:1", "", "is not a list of rows", type(rows).__name__, *_ROWS)
@@ -185,26 +129,3 @@ def read_teams(name: str, mistakes: Mistakes) -> Mapping[str, Team]:
         expected, hint = "gpu-ci:teams below config", "such as gpu-ci:teams: {vision: {repositories: [kernels]}}"
         mistakes.add(name, "gpu-ci:teams", "is missing", "nothing", expected, hint)
     return file.teams
-
-
-def _start(text: bytes) -> str:
-    return repr(text[:40].decode(errors="replace"))
-
-
-def _bytes(name: str, expected: str, hint: str, mistakes: Mistakes) -> bytes:
-    """Return the content of a file, or of standard input for `-`. It is empty if the file has a mistake."""
-    try:
-        content = sys.stdin.buffer.read() if name == "-" else Path(name).read_bytes()
-        content.decode()
-    except FileNotFoundError:
-        text, got = "no such file", "nothing"
-    except OSError as error:
-        text, got = "cannot be read", error.strerror or str(error)
-    except UnicodeDecodeError as error:
-        line = content.count(b"\n", 0, error.start) + 1
-        name = f"{name}:{line}"
-        text, got = "is not text", f"the byte {content[error.start]:#04x}, which is not UTF-8"
-    else:
-        return content
-    mistakes.add(name, "", text, got, expected, hint)
-    return b""

@@ -18,6 +18,7 @@ from gpu_ci.cli.cost import inputs
 from gpu_ci.cli.cost.bill import divide
 from gpu_ci.cli.cost.report import BY, Report, compute
 from gpu_ci.cli.cost.window import Period, Window, begin_of, since, windows
+from gpu_ci.cli.mistakes import Mistakes
 from gpu_ci.cli.output import print_json, print_table, print_text
 from gpu_ci.machine_records import Parts
 
@@ -61,7 +62,7 @@ def command(
       gpu-ci cost report records.jsonl --since 4w --by pool
       gpu-ci cost report records.jsonl --stack Pulumi.prod.yaml --bill bill.json --markdown
     """
-    mistakes, where = inputs.Mistakes(), click.get_current_context().command_path
+    mistakes, where = Mistakes(), click.get_current_context().command_path
     names = tuple(dict.fromkeys((by or ("team,repository" if stack else "repository")).split(",")))
     for name in names:
         if name not in BY:

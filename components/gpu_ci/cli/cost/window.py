@@ -7,7 +7,7 @@ from datetime import UTC, date, datetime, time, timedelta
 from typing import Literal, NamedTuple
 
 from gpu_ci.cli import clock
-from gpu_ci.cli.cost.inputs import Mistakes
+from gpu_ci.cli.mistakes import Mistakes
 
 Period = Literal["week", "month"]
 _LONGEST_DAYS = 3660

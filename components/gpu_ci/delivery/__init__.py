@@ -1,0 +1,1 @@
+"""Decides whether a new model takes more traffic, from counts of requests. No module talks to anything."""
