@@ -12,6 +12,7 @@ from typing import Any
 
 import click
 
+from gpu_ci.cli import RESULTS_FROM_2
 from gpu_ci.cli.lazy import Lazy
 
 GROUPS: Mapping[str, Mapping[str, tuple[str, str]]] = {
@@ -35,6 +36,9 @@ GROUPS: Mapping[str, Mapping[str, tuple[str, str]]] = {
         "preview-comment": ("gpu_preview.cli.comment_command", "Post the report of a preview on the pull request."),
         "drift": ("gpu_preview.cli.drift_command", "Find resources that differ from the state of a stack."),
     },
+    "Deploy models": {
+        "deploy": ("gpu_ci.cli.deploy.command", "Judge a canary, and plan what its traffic can show."),
+    },
     "Operate": {
         "status": ("gpu_ci.cli.status", "Show the pools of a deployed stack."),
         "explain": ("gpu_manager.cli.explain_command", "Explain why a queued job has no machine."),
@@ -55,7 +59,7 @@ class Commands(Lazy):
             return super().invoke(context)
         except BrokenPipeError:  # The reader closed the pipe, such as `| head`. Click would exit with 1.
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-            raise click.exceptions.Exit(0) from None
+            raise click.exceptions.Exit(int(context.invoked_subcommand in RESULTS_FROM_2)) from None
 
     def format_commands(self, _: click.Context, formatter: click.HelpFormatter) -> None:
         width = max(map(len, self.modules))
@@ -73,5 +77,6 @@ class Commands(Lazy):
 def gpu_ci() -> None:
     """GPU runners for CI. Every command has --help and --json.
 
-    The exit code is 0 for success, 1 for problems, and 2 for a wrong command line or a missing file.
+    The exit code is 0 for success, 1 for problems, and 2 for a wrong command line or a missing file. deploy, drift and
+    preview have codes of their own.
     """

@@ -8,6 +8,7 @@ import sys
 from collections.abc import Sequence
 
 from gpu_ci import extras
+from gpu_ci.cli import RESULTS_FROM_2
 
 
 def main(argv: Sequence[str] | None = None) -> None:
@@ -15,9 +16,13 @@ def main(argv: Sequence[str] | None = None) -> None:
 
 
 def run(arguments: list[str]) -> int:
-    """Run a command and return the exit code: 0 for success, 1 for problems found, 2 for invalid input."""
+    """Run a command and return the exit code: 0 for success, 1 for problems found, 2 for invalid input.
+
+    Commands of RESULTS_FROM_2 return 1 for invalid input.
+    """
+    invalid_input = 1 if arguments and arguments[0] in RESULTS_FROM_2 else 2
     try:
-        code = _run(arguments)
+        code = _run(arguments, invalid_input)
         sys.stdout.flush()
         return code
     except ModuleNotFoundError as error:
@@ -27,7 +32,7 @@ def run(arguments: list[str]) -> int:
         sys.stderr.write(f"{problem['text']}\n  hint: {problem['hint']}\n")
         if "--json" in arguments:
             sys.stdout.write(json.dumps({"error": {"problems": [problem]}}, indent=2) + "\n")
-        return 2
+        return invalid_input
     except KeyboardInterrupt:
         return 130
     except OSError as error:
@@ -37,10 +42,10 @@ def run(arguments: list[str]) -> int:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         if not isinstance(error, BrokenPipeError):  # the reader closed the pipe, such as `| head`
             sys.stderr.write(f"gpu-ci: the output cannot be written: {error.strerror or error}\n")
-        return 2
+        return invalid_input
 
 
-def _run(arguments: list[str]) -> int:
+def _run(arguments: list[str], invalid_input: int) -> int:
     import click
 
     from gpu_ci.cli.commands import gpu_ci
@@ -53,7 +58,7 @@ def _run(arguments: list[str]) -> int:
         return error.exit_code
     except click.ClickException as error:
         print_error(error, "--json" in arguments)
-        return error.exit_code
+        return min(error.exit_code, invalid_input)
     except click.Abort:
         return 130
     except Exception as error:
@@ -62,5 +67,5 @@ def _run(arguments: list[str]) -> int:
         if not isinstance(error, ArgsError):
             raise
         print_error(InputError(str(error)), "--json" in arguments)
-        return 2
+        return invalid_input
     return code if isinstance(code, int) else 0

@@ -24,8 +24,8 @@ canary is within the tolerance, the evidence reaches 1/alpha at any time with a 
 
 What is not guaranteed: a limit on false rollbacks if errors come in bursts that hit one model only. The weight, the
 tolerance and the confirmations exist for these, and `bench/` measures them. Retries of clients that follow an error
-within a minute are such a burst. The ceiling is a fixed rule, and not part of alpha. A model that answers 200 with wrong
-content has no errors.
+within a minute are such a burst. The ceiling is a fixed rule, and not part of alpha. A model that answers 200 with
+wrong content has no errors.
 """
 
 from __future__ import annotations
@@ -65,6 +65,8 @@ class Rules(BaseModel):
     """The fewest minutes with requests of both models before the next step."""
     max_hold_minutes: int = Field(60, ge=0)
     """The longest time that a step may last above --step-minutes."""
+    max_age_minutes: int = Field(15, ge=1)
+    """The age of the newest minute with requests from which on there is no next step."""
     on_max_hold: Literal["pause", "rollback"] = "pause"
     """The answer after the longest time: pause (hold, with the reason max-hold) or rollback."""
     canary_alone: bool = False
@@ -109,7 +111,8 @@ class Verdict(NamedTuple):
 
     answer: Literal["advance", "hold", "rollback"]
     reason: Literal[
-        "within-tolerance", "errors", "slow", "ceiling", "max-hold", "no-data", "step-not-over", "few-requests", "unconfirmed"
+        "within-tolerance", "errors", "slow", "ceiling", "max-hold", "no-data", "old-data", "step-not-over",
+        "few-requests", "unconfirmed",
     ]  # fmt: skip
     minute: int | None
     """The minute in which a rollback was decided, in minutes since 1970; otherwise the newest minute with requests."""
@@ -128,7 +131,7 @@ def judge(minutes: Iterable[Minute], rules: Rules, since: int | None = None, now
             alpha applies to each step, not to the rollout.
         rules: The rules.
         since: The first minute of this step; by default the first minute with requests of the canary.
-        now: The current minute, which ends a hold; by default the newest minute.
+        now: The current minute, for the ages of the data and of the step; by default the newest minute.
     """
     ordered = sorted(minutes, key=lambda each: each.minute)
     with_canary = [each for each in ordered if each.canary and each.canary.requests > 0]
@@ -139,6 +142,7 @@ def judge(minutes: Iterable[Minute], rules: Rules, since: int | None = None, now
     in_step = [each for each in usable if since is None or each.minute >= since]
     requests = sum(each.canary.requests for each in in_step if each.canary)
     newest = with_canary[-1].minute if with_canary else None
+    now = ordered[-1].minute if now is None and ordered else now
 
     def verdict(answer: Literal["advance", "hold", "rollback"], reason: str, minute: int | None = newest) -> Verdict:
         return Verdict(answer, reason, minute, len(in_step), requests, comparisons)  # type: ignore[arg-type]
@@ -150,6 +154,7 @@ def judge(minutes: Iterable[Minute], rules: Rules, since: int | None = None, now
         return verdict("rollback", name, minute)
     missing = (
         ("no-data", not in_step),
+        ("old-data", bool(in_step) and now is not None and now - in_step[-1].minute > rules.max_age_minutes),
         ("unconfirmed", any(each.is_over for each in comparisons.values())),
         ("step-not-over", len(in_step) < rules.step_minutes),
         ("few-requests", requests < rules.min_requests),
@@ -157,7 +162,6 @@ def judge(minutes: Iterable[Minute], rules: Rules, since: int | None = None, now
     reason = next((name for name, is_missing in missing if is_missing), None)
     if reason is None:
         return verdict("advance", "within-tolerance")
-    now = ordered[-1].minute if now is None and ordered else now
     if since is not None and now is not None and now - since >= rules.step_minutes + rules.max_hold_minutes:
         return verdict("rollback" if rules.on_max_hold == "rollback" else "hold", "max-hold")
     return verdict("hold", reason)
@@ -165,26 +169,23 @@ def judge(minutes: Iterable[Minute], rules: Rules, since: int | None = None, now
 
 def _compare_all(minutes: Sequence[Minute], rules: Rules) -> dict[str, Comparison]:
     """Return the comparison of errors and, if the minutes have them, of slow requests."""
-    errors = [(each.canary, each.stable, each.minute) for each in minutes if each.canary and each.stable]
     slow = [
-        (canary._replace(errors=canary.slow), stable._replace(errors=stable.slow), minute)
-        for canary, stable, minute in errors
-        if canary.slow is not None and stable.slow is not None
+        Minute(minute, canary._replace(errors=canary.slow), stable._replace(errors=stable.slow))
+        for minute, canary, stable in minutes
+        if canary and stable and canary.slow is not None and stable.slow is not None
     ]
-    tests = {"errors": (errors, rules.tolerance)} | ({"slow": (slow, rules.slow_tolerance)} if slow else {})
+    tests = {"errors": (minutes, rules.tolerance)} | ({"slow": (slow, rules.slow_tolerance)} if slow else {})
     alpha = rules.alpha / len(tests)
-    return {name: _compare(pairs, tolerance, alpha, rules) for name, (pairs, tolerance) in tests.items()}
+    return {name: _compare(counted, tolerance, alpha, rules) for name, (counted, tolerance) in tests.items()}
 
 
-def _compare(
-    pairs: Sequence[tuple[Counts, Counts, int]], tolerance: float, alpha: float, rules: Rules
-) -> Comparison:  # fmt: skip
+def _compare(minutes: Sequence[Minute], tolerance: float, alpha: float, rules: Rules) -> Comparison:
     """Return the comparison of one count, over minutes in order."""
     logs = [0.0] * len(FACTORS)
     limit, now, most, in_a_row, alarm = -math.log(alpha), 0.0, 0.0, 0, None
-    for canary, stable, minute in pairs:
-        if not canary.errors + stable.errors:  # no error says nothing about whose errors they are
-            continue
+    for minute, canary, stable in minutes:
+        if not canary or not stable or not canary.errors + stable.errors:
+            continue  # a minute without errors does not change the evidence, and confirms nothing
         added = log_ratios(canary, stable, tolerance, rules.most_per_minute)
         logs = [log + more for log, more in zip(logs, added, strict=True)]
         now = log_mean_exp(logs)
@@ -192,8 +193,8 @@ def _compare(
         in_a_row = in_a_row + 1 if now >= limit else 0
         if in_a_row >= rules.confirmations and alarm is None:
             alarm = minute
-    rates = (_rate([pair[at] for pair in pairs]) for at in (0, 1))
-    return Comparison(math.exp(-most), alpha, *rates, now >= limit, alarm)
+    canary_rate, stable_rate = _rate(each.canary for each in minutes), _rate(each.stable for each in minutes)
+    return Comparison(math.exp(-most), alpha, canary_rate, stable_rate, now >= limit, alarm)
 
 
 def log_ratios(canary: Counts, stable: Counts, tolerance: float, most_per_minute: float) -> list[float]:
@@ -217,9 +218,10 @@ def log_mean_exp(logs: Sequence[float]) -> float:
     return most + math.log(math.fsum(math.exp(log - most) for log in logs) / len(logs))
 
 
-def _rate(counts: Sequence[Counts]) -> float | None:
-    requests = math.fsum(each.requests for each in counts)
-    return math.fsum(each.errors for each in counts) / requests if requests else None
+def _rate(counts: Iterable[Counts | None]) -> float | None:
+    found = [each for each in counts if each]
+    requests = math.fsum(each.requests for each in found)
+    return math.fsum(each.errors for each in found) / requests if requests else None
 
 
 def _ceiling(minutes: Sequence[Minute], rules: Rules) -> int | None:

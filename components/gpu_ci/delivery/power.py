@@ -33,7 +33,9 @@ class Traffic(NamedTuple):
     """The share of requests that the canary gets, 0 to 1."""
 
 
-def found_by_minute(traffic: Traffic, ratio: float, tolerance: float, alpha: float, rules: Rules, minutes: int) -> list[float]:  # fmt: skip
+def found_by_minute(
+    traffic: Traffic, ratio: float, tolerance: float, alpha: float, rules: Rules, minutes: int
+) -> list[float]:
     """Return the probability that a canary is rolled back until the end of each minute, from the first minute on.
 
     Args:
@@ -51,10 +53,8 @@ def found_by_minute(traffic: Traffic, ratio: float, tolerance: float, alpha: flo
     weight = min(1.0, rules.most_per_minute / per_minute)
     if per_minute > _MOST_ERRORS:
         per_minute, weight = _MOST_ERRORS, rules.most_per_minute / _MOST_ERRORS
-    steps = [
-        [weight * log for log in log_ratios(canary._replace(errors=mine), stable._replace(errors=1 - mine), tolerance, 1)]
-        for mine in (0, 1)
-    ]  # fmt: skip
+    kinds = ((canary, stable._replace(errors=1)), (canary._replace(errors=1), stable))
+    steps = [[weight * log for log in log_ratios(*kind, tolerance, most_per_minute=1)] for kind in kinds]
     looks = max(0, minutes - rules.confirmations + 1)
     events = math.ceil(_window(per_minute * looks)[1])
     reached = [0.0, *_reached(of_canary / (of_canary + of_stable), steps, -math.log(alpha), events)]

@@ -6,9 +6,9 @@ import time
 from typing import Any
 
 import click
-from gpu_ci.cli.cost.inputs import Mistakes
 from gpu_ci.cli.cost.window import midnight
 from gpu_ci.cli.cost.window import since as day_since
+from gpu_ci.cli.mistakes import Mistakes
 from gpu_ci.cli.output import print_json, print_table
 
 from ..view import NEXT_STEPS

@@ -7,10 +7,10 @@ from pathlib import Path
 import click
 from gpu_ci.cli.output import ProblemsFound
 
-from .options import FiniteRange, ReportCommand
+from .options import FiniteRange
 
 
-@click.command("drift", cls=ReportCommand)
+@click.command("drift")
 @click.option("--stack", "stacks", multiple=True, metavar="NAME", help="Only this stack; repeatable.")
 @click.option("--sandbox", is_flag=True, help="Read the emulated cloud of the sandbox, not the real clouds.")
 @click.option("--timeout-sec", default=900.0, show_default=True, type=FiniteRange(1), metavar="SECONDS",

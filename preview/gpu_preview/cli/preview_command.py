@@ -8,10 +8,10 @@ from typing import Any
 import click
 from gpu_ci.cli.output import ProblemsFound, note
 
-from .options import FiniteRange, ReportCommand
+from .options import FiniteRange
 
 
-@click.command("preview", cls=ReportCommand)
+@click.command("preview")
 @click.option("--base", required=True, metavar="REF", help="The revision to compare with, such as origin/main.")
 @click.option("--head", default="HEAD", show_default=True, metavar="REF", help="The revision with the change.")
 @click.option("--stack", "stacks", multiple=True, metavar="NAME", help="Only this stack; repeatable.")
