@@ -36,9 +36,6 @@ GROUPS: Mapping[str, Mapping[str, tuple[str, str]]] = {
         "preview-comment": ("gpu_preview.cli.comment_command", "Post the report of a preview on the pull request."),
         "drift": ("gpu_preview.cli.drift_command", "Find resources that differ from the state of a stack."),
     },
-    "Deploy models": {
-        "deploy": ("gpu_ci.cli.deploy.command", "Judge a canary, and plan what its traffic can show."),
-    },
     "Operate": {
         "status": ("gpu_ci.cli.status", "Show the pools of a deployed stack."),
         "explain": ("gpu_manager.cli.explain_command", "Explain why a queued job has no machine."),
@@ -46,6 +43,7 @@ GROUPS: Mapping[str, Mapping[str, tuple[str, str]]] = {
         "jobs": ("gpu_ci.cli.jobs", "Collect the jobs of pools on clusters, for the cost report."),
         "monitoring": ("gpu_ci.cli.monitoring", "Print alerts for Prometheus, and dashboards."),
         "images": ("gpu_ci.cli.images.command", "Find outdated images, and promote new ones."),
+        "deploy": ("gpu_ci.cli.deploy.command", "Judge a new model by a part of the traffic."),
     },
 }
 """The module and the line of help of each command."""
@@ -77,6 +75,6 @@ class Commands(Lazy):
 def gpu_ci() -> None:
     """GPU runners for CI. Every command has --help and --json.
 
-    The exit code is 0 for success, 1 for problems, and 2 for a wrong command line or a missing file. deploy, drift and
-    preview have codes of their own.
+    The exit code is 0 for success, 1 for problems, and 2 for a wrong command line or a missing file. In deploy,
+    drift and preview, 2 is a result, and errors exit with 1.
     """

@@ -1,31 +1,30 @@
 """Judges a canary: compares its errors and slow requests with those of the stable model, minute by minute.
 
 The test is sequential: it may be asked after each minute, as often as wanted. The null hypothesis is that the canary is
-within the tolerance T: in each minute, the odds of an error (rate / (1 - rate)) of the canary are at most T times those
-of the stable model. For small rates, this ratio of odds is the ratio of rates.
+within the tolerance T: in each minute, its error rate p is at most T times the error rate s of the stable model.
 
-Take a minute with k errors, x of them of the canary, which had n of the requests, and the stable model m. If the ratio
-of odds is r and errors are rare, x is binomial with k trials and the share q(r) = n r / (n r + m). The likelihood ratio
-of r = fT against T is
+Take a minute in which the canary had n requests and x errors, and the stable model m requests and y errors. If errors
+are rare and the ratio of the rates is r, x is binomial with x + y trials and the share q(r) = n r / (n r + m). The
+likelihood ratio of r = fT against T is
 
-    (q(fT) / q(T))^x  ((1 - q(fT)) / (1 - q(T)))^(k - x)  =  f^x ((n T + m) / (n f T + m))^k
+    a^x b^y,  with  a = q(fT) / q(T) = f (n T + m) / (n f T + m)  and  b = (1 - q(fT)) / (1 - q(T)) = a / f
 
-For each factor f, the ratios of all minutes are multiplied. The evidence is the mean of these products.
+A minute counts for no more than the `confirmations`-th root of 1/alpha. For each factor f, these ratios of all minutes
+are multiplied. The evidence is the mean of the products.
 
-What is guaranteed: if the requests of a model fail independently and with one probability within a minute, and the
-canary is within the tolerance, the evidence reaches 1/alpha at any time with a probability of at most alpha.
-- Given k, x has Fisher's noncentral hypergeometric distribution, not a binomial one. It is a sum of independent
-  indicators with a mean of at most k q(T), so the mean of the likelihood ratio is at most 1.
-- A minute with more than `most_per_minute` errors is weighted: its ratio is raised to a power below 1. The mean of a
-  power is at most that power of the mean (Jensen), so it is at most 1, too.
-- So the evidence is a nonnegative supermartingale, to which Ville's inequality applies. Error rates and the split may
-  change from minute to minute, and depend on earlier minutes.
+What is guaranteed: if each request fails independently of the others within its minute, and the canary is within the
+tolerance, the evidence reaches 1/alpha at any time with a probability of at most alpha. Errors need not be rare:
+
+- The mean of a^x b^y is (1 + p (a - 1))^n (1 + s (b - 1))^m, at most exp(n p (a - 1) + m s (b - 1)). With p = T s, the
+  exponent is s (n T + m) (q(T) (a - 1) + (1 - q(T)) (b - 1)) = 0, and with a smaller p it is negative.
+- A limit on a ratio makes its mean smaller. So the evidence is a nonnegative supermartingale that starts with 1, and
+  Ville's inequality applies. Error rates and the split may change from minute to minute, and depend on earlier minutes.
 - With errors and slow requests, each of the two tests has alpha/2.
 
-What is not guaranteed: a limit on false rollbacks if errors come in bursts that hit one model only. The weight, the
-tolerance and the confirmations exist for these, and `bench/` measures them. Retries of clients that follow an error
-within a minute are such a burst. The ceiling is a fixed rule, and not part of alpha. A model that answers 200 with
-wrong content has no errors.
+What is not guaranteed: a limit on false rollbacks if errors come in bursts that hit one model only. The tolerance and
+the limit of a minute exist for these, and `bench/` measures them: they hold for bursts of a minute, and not for longer
+ones. Retries of clients that follow an error within a minute are such a burst. The ceiling is a fixed rule, and not
+part of alpha. A model that answers 200 with wrong content has no errors.
 """
 
 from __future__ import annotations
@@ -38,8 +37,8 @@ from pydantic import BaseModel, ConfigDict, Field
 
 FACTORS = (1.5, 2.0, 3.0, 5.0, 10.0, 30.0)
 """The alternatives that the evidence compares with the tolerance, as multiples of it."""
-CEILING_REQUESTS = 20
-"""The fewest requests of the minutes above the ceiling. A few requests say little about a rate."""
+CEILING_MINUTES, CEILING_REQUESTS = 2, 20
+"""The fewest minutes in a row above the ceiling, and their fewest requests. A few requests say little about a rate."""
 
 
 class Rules(BaseModel):
@@ -53,10 +52,8 @@ class Rules(BaseModel):
     """The same ratio for the rate of slow requests."""
     alpha: float = Field(0.01, gt=0, lt=0.5)
     """The highest probability that a canary within the tolerance is rolled back because of the comparison."""
-    confirmations: int = Field(2, ge=1, le=60)
-    """The number of minutes in a row that must agree on a rollback."""
-    most_per_minute: float = Field(20, gt=0, allow_inf_nan=False)
-    """The number of errors, or of slow requests, for which a minute counts at most."""
+    confirmations: int = Field(4, ge=1, le=60)
+    """The number of bad minutes that a rollback needs at least. More of them tolerate bursts of errors."""
     ceiling: float = Field(0.5, gt=0, le=1)
     """The error rate of the canary above which it is rolled back, whatever the stable model does. 1 turns this off."""
     min_requests: int = Field(100, ge=1)
@@ -100,10 +97,8 @@ class Comparison(NamedTuple):
     canary_rate: float | None
     """The rate over all minutes with requests; None without requests."""
     stable_rate: float | None
-    is_over: bool
-    """True if the newest evidence reaches the limit."""
     alarm: int | None
-    """The first minute that confirmed an alarm."""
+    """The first minute in which the evidence reached 1/limit."""
 
 
 class Verdict(NamedTuple):
@@ -112,7 +107,7 @@ class Verdict(NamedTuple):
     answer: Literal["advance", "hold", "rollback"]
     reason: Literal[
         "within-tolerance", "errors", "slow", "ceiling", "max-hold", "no-data", "old-data", "step-not-over",
-        "few-requests", "unconfirmed",
+        "few-requests",
     ]  # fmt: skip
     minute: int | None
     """The minute in which a rollback was decided, in minutes since 1970; otherwise the newest minute with requests."""
@@ -124,7 +119,7 @@ class Verdict(NamedTuple):
 
 
 def judge(minutes: Iterable[Minute], rules: Rules, since: int | None = None, now: int | None = None) -> Verdict:
-    """Return the verdict on a canary. It is a rollback forever once a minute has confirmed one.
+    """Return the verdict on a canary. A rollback stays one, whatever the later minutes are.
 
     Args:
         minutes: All minutes since the canary got traffic, in any order, each once. With the minutes of one step only,
@@ -155,7 +150,6 @@ def judge(minutes: Iterable[Minute], rules: Rules, since: int | None = None, now
     missing = (
         ("no-data", not in_step),
         ("old-data", bool(in_step) and now is not None and now - in_step[-1].minute > rules.max_age_minutes),
-        ("unconfirmed", any(each.is_over for each in comparisons.values())),
         ("step-not-over", len(in_step) < rules.step_minutes),
         ("few-requests", requests < rules.min_requests),
     )
@@ -176,38 +170,36 @@ def _compare_all(minutes: Sequence[Minute], rules: Rules) -> dict[str, Compariso
     ]
     tests = {"errors": (minutes, rules.tolerance)} | ({"slow": (slow, rules.slow_tolerance)} if slow else {})
     alpha = rules.alpha / len(tests)
-    return {name: _compare(counted, tolerance, alpha, rules) for name, (counted, tolerance) in tests.items()}
+    return {
+        name: compare(counted, tolerance, alpha, rules.confirmations) for name, (counted, tolerance) in tests.items()
+    }
 
 
-def _compare(minutes: Sequence[Minute], tolerance: float, alpha: float, rules: Rules) -> Comparison:
-    """Return the comparison of one count, over minutes in order."""
+def compare(minutes: Sequence[Minute], tolerance: float, alpha: float, confirmations: int) -> Comparison:
+    """Return the comparison of errors, over minutes in order. `alpha` is that of this test."""
     logs = [0.0] * len(FACTORS)
-    limit, now, most, in_a_row, alarm = -math.log(alpha), 0.0, 0.0, 0, None
+    limit = -math.log(alpha)
+    most, alarm = 0.0, None
     for minute, canary, stable in minutes:
-        if not canary or not stable or not canary.errors + stable.errors:
-            continue  # a minute without errors does not change the evidence, and confirms nothing
-        added = log_ratios(canary, stable, tolerance, rules.most_per_minute)
-        logs = [log + more for log, more in zip(logs, added, strict=True)]
-        now = log_mean_exp(logs)
-        most = max(most, now)
-        in_a_row = in_a_row + 1 if now >= limit else 0
-        if in_a_row >= rules.confirmations and alarm is None:
+        if not canary or not stable:
+            continue
+        added = log_ratios(canary, stable, tolerance)
+        logs = [log + min(more, limit / confirmations) for log, more in zip(logs, added, strict=True)]
+        most = max(most, log_mean_exp(logs))
+        # A sum of `confirmations` equal parts may differ from the whole in its last digit.
+        if most >= limit * (1 - 1e-9) and alarm is None:
             alarm = minute
     canary_rate, stable_rate = _rate(each.canary for each in minutes), _rate(each.stable for each in minutes)
-    return Comparison(math.exp(-most), alpha, canary_rate, stable_rate, now >= limit, alarm)
+    return Comparison(math.exp(-most), alpha, canary_rate, stable_rate, alarm)
 
 
-def log_ratios(canary: Counts, stable: Counts, tolerance: float, most_per_minute: float) -> list[float]:
-    """Return the logarithm of the weighted likelihood ratio of a minute with errors, for each factor."""
+def log_ratios(canary: Counts, stable: Counts, tolerance: float) -> list[float]:
+    """Return the logarithm of the likelihood ratio of a minute, for each factor."""
     errors = canary.errors + stable.errors
     expected = canary.requests * tolerance
-    weight = min(1.0, most_per_minute / errors)
     return [
-        weight
-        * (
-            canary.errors * math.log(factor)
-            + errors * math.log((expected + stable.requests) / (expected * factor + stable.requests))
-        )
+        canary.errors * math.log(factor)
+        + errors * math.log((expected + stable.requests) / (expected * factor + stable.requests))
         for factor in FACTORS
     ]
 
@@ -230,7 +222,7 @@ def _ceiling(minutes: Sequence[Minute], rules: Rules) -> int | None:
     for minute, canary, _ in minutes:
         if canary and canary.errors > rules.ceiling * canary.requests:
             in_a_row, requests = in_a_row + 1, requests + canary.requests
-            if in_a_row >= rules.confirmations and requests >= CEILING_REQUESTS:
+            if in_a_row >= CEILING_MINUTES and requests >= CEILING_REQUESTS:
                 return minute
         else:
             in_a_row, requests = 0, 0.0

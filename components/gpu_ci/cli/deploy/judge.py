@@ -12,21 +12,20 @@ from gpu_ci.cli import clock
 from gpu_ci.cli.deploy.inputs import minute_of, read_minutes, read_options, rules_options
 from gpu_ci.cli.mistakes import Mistakes
 from gpu_ci.cli.output import note, print_json
-from gpu_ci.delivery.judge import CEILING_REQUESTS, Rules, Verdict, judge
+from gpu_ci.delivery.judge import CEILING_MINUTES, CEILING_REQUESTS, Rules, Verdict, judge
 
 CODES = {"advance": 0, "rollback": 2, "hold": 3}
 _REASONS = {
     "within-tolerance": "no alarm in {minutes} minutes and {requests:,.0f} requests of the canary",
     "errors": "the canary has more errors than the tolerance of {rules.tolerance:g} allows",
     "slow": "the canary has more slow requests than the tolerance of {rules.slow_tolerance:g} allows",
-    "ceiling": "the error rate of the canary was above {rules.ceiling:.0%} in {rules.confirmations} or more minutes in "
-    "a row, with {ceiling_requests} or more requests",
+    "ceiling": "the error rate of the canary was above {rules.ceiling:.0%} in {ceiling_minutes} or more minutes "
+    "in a row, with {ceiling_requests} or more requests",
     "max-hold": "the step lasts longer than {rules.step_minutes} + {rules.max_hold_minutes} minutes",
     "no-data": "no minute of this step has requests of {models}",
     "old-data": "the newest minute with requests of {models} is more than {rules.max_age_minutes} minutes old",
     "step-not-over": "{minutes} of {rules.step_minutes} minutes have requests of {models}",
     "few-requests": "the canary has {requests:,.0f} of {rules.min_requests:,} requests",
-    "unconfirmed": "an alarm is not confirmed yet: it needs {rules.confirmations} minutes in a row",
 }
 
 
@@ -78,7 +77,7 @@ def _document(verdict: Verdict, rules: Rules) -> dict[str, Any]:
     models = "the canary" if rules.canary_alone else "both models"
     text = _REASONS[verdict.reason].format(
         rules=rules, minutes=verdict.step_minutes, requests=verdict.step_requests, models=models,
-        ceiling_requests=CEILING_REQUESTS,
+        ceiling_minutes=CEILING_MINUTES, ceiling_requests=CEILING_REQUESTS,
     )  # fmt: skip
     return {
         "answer": verdict.answer,

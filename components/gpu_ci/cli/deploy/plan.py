@@ -14,18 +14,18 @@ from gpu_ci.cli.deploy.inputs import read_minutes, read_options, rules_options
 from gpu_ci.cli.mistakes import Mistakes
 from gpu_ci.cli.output import InputError, note, print_json, print_table
 from gpu_ci.delivery.judge import Minute, Rules
-from gpu_ci.delivery.power import Traffic, found_by_minute
+from gpu_ci.delivery.power import Traffic, found_in
 
 RATIOS = (2, 3, 5, 10, 50)
 _HEADINGS = ("ratio", "rate", "canary", "found in the time", "half of them within", "minutes to --min-requests")
-_RULES = ("tolerance", "slow_tolerance", "alpha", "confirmations", "most_per_minute", "min_requests")
+_RULES = ("tolerance", "slow_tolerance", "alpha", "confirmations", "min_requests")
 
 
 @click.command("plan")
 @click.argument("file", metavar="FILE")
 @click.option("--percent", "percents", multiple=True, type=click.IntRange(1, 99), default=(10,), show_default=True,
               metavar="N", help="The share of requests that the canary will get; repeatable.")  # fmt: skip
-@click.option("--minutes", default=60, show_default=True, type=click.IntRange(1, 24 * 60), metavar="N",
+@click.option("--minutes", default=60, show_default=True, type=click.IntRange(1, 6 * 60), metavar="N",
               help="The time in which a bad canary must be found.")  # fmt: skip
 @rules_options(*_RULES)
 @options.as_json
@@ -36,8 +36,8 @@ def command(
     """Show which bad canaries the traffic can reveal, and how soon, before the rollout.
 
     FILE has the counts of requests of the last hour or day, in the form of `gpu-ci deploy judge`; - is standard input.
-    Each row is a canary with so many times the errors, or slow requests, of the stable model. The rates are assumed to
-    be constant. Bursts of errors make it slower.
+    Each row is a canary with so many times the errors, or slow requests, of the stable model. 400 rollouts are
+    simulated, with constant rates.
 
     \b
     Examples:
@@ -94,16 +94,18 @@ def plan(traffic: dict[str, tuple[float, float]], share: float, rules: Rules, mi
         for ratio in RATIOS:
             if ratio * rate > 1:
                 continue
-            found = found_by_minute(
-                Traffic(per_minute, rate, share), ratio, tolerances[metric], rules.alpha / len(traffic), rules, minutes
-            )
+            found = found_in(
+                Traffic(per_minute, rate, share), ratio, minutes,
+                tolerances[metric], rules.alpha / len(traffic), rules.confirmations,
+            )  # fmt: skip
+            median = sorted(each or math.inf for each in found)[len(found) // 2]
             row = {
                 "metric": metric,
                 "ratio": ratio,
                 "canary_rate": ratio * rate,
                 "canary_share": share,
-                "found": round(found[-1], 4),
-                "median_minutes": next((at for at, each in enumerate(found, 1) if each >= 0.5), None),
+                "found": sum(each is not None for each in found) / len(found),
+                "median_minutes": median if median < math.inf else None,
                 "minutes_to_min_requests": math.ceil(rules.min_requests / (per_minute * share)),
             }
             yield {to_camel(name): value for name, value in row.items()}
