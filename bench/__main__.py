@@ -11,6 +11,7 @@ These measurements are not part of the standard ones:
     make bench ARGS="--only pull-request --pools 5,100"     `gpu-ci preview` compared with two plain previews
     make bench ARGS="--only cost-report"  the report of 10,000 records of machines
     make bench ARGS="--only manager"  waits and costs of the runner manager compared with RunsOn
+    make bench ARGS="--only judge"    verdicts on canaries compared with simpler rules
 
 Two equivalent programs run in turn (A B A B …), so a machine that gets slower slows both. Only numbers of one run can
 be compared with each other.
@@ -218,7 +219,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="make bench", description=__doc__.split("\n")[0])
     parser.add_argument(
         "--only",
-        choices=["import", "checks", "preview", "boot", "pull-request", "manager", "cost-report"],
+        choices=["import", "checks", "preview", "boot", "pull-request", "manager", "cost-report", "judge"],
         help="one of the measurements",
     )
     parser.add_argument("--pools", default="1,10,100,1000", help="numbers of pools, e.g. 1,10,100")
@@ -248,6 +249,10 @@ def main() -> None:
         from bench.manager import bench_manager
 
         bench_manager(args.seeds, args.days, console)
+    if args.only == "judge":
+        from bench.judge import bench_judge
+
+        bench_judge(2000, console)
 
 
 if __name__ == "__main__":

@@ -19,12 +19,14 @@ tolerance, the evidence reaches 1/alpha at any time with a probability of at mos
   exponent is s (n T + m) (q(T) (a - 1) + (1 - q(T)) (b - 1)) = 0, and with a smaller p it is negative.
 - A limit on a ratio makes its mean smaller. So the evidence is a nonnegative supermartingale that starts with 1, and
   Ville's inequality applies. Error rates and the split may change from minute to minute, and depend on earlier minutes.
-- With errors and slow requests, each of the two tests has alpha/2.
+- The ceiling c is a test of the same kind, with (u / c)^x ((1 - u) / (1 - c))^(n - x) for rates u above c. The mean of
+  this ratio is at most 1 if the rate of the canary is at most c.
+- Alpha is divided: a tenth for the ceiling, and the rest in equal parts for errors and slow requests.
 
 What is not guaranteed: a limit on false rollbacks if errors come in bursts that hit one model only. The tolerance and
 the limit of a minute exist for these, and `bench/` measures them: they hold for bursts of a minute, and not for longer
-ones. Retries of clients that follow an error within a minute are such a burst. The ceiling is a fixed rule, and not
-part of alpha. A model that answers 200 with wrong content has no errors.
+ones. Retries of clients that follow an error within a minute are such a burst. A model that answers 200 with wrong
+content has no errors.
 """
 
 from __future__ import annotations
@@ -37,8 +39,9 @@ from pydantic import BaseModel, ConfigDict, Field
 
 FACTORS = (1.5, 2.0, 3.0, 5.0, 10.0, 30.0)
 """The alternatives that the evidence compares with the tolerance, as multiples of it."""
-CEILING_MINUTES, CEILING_REQUESTS = 2, 20
-"""The fewest minutes in a row above the ceiling, and their fewest requests. A few requests say little about a rate."""
+ABOVE_CEILING = (0.2, 0.5, 0.9)
+"""The alternatives of the ceiling: 0 is the ceiling, and 1 a model that fails always."""
+_CEILING_CONFIRMATIONS, _CEILING_SHARE = 2, 0.1
 
 
 class Rules(BaseModel):
@@ -51,11 +54,11 @@ class Rules(BaseModel):
     slow_tolerance: float = Field(1.5, ge=1, le=100)
     """The same ratio for the rate of slow requests."""
     alpha: float = Field(0.01, gt=0, lt=0.5)
-    """The highest probability that a canary within the tolerance is rolled back because of the comparison."""
+    """The highest probability that a canary within the tolerances and the ceiling is rolled back."""
     confirmations: int = Field(4, ge=1, le=60)
     """The number of bad minutes that a rollback needs at least. More of them tolerate bursts of errors."""
     ceiling: float = Field(0.5, gt=0, le=1)
-    """The error rate of the canary above which it is rolled back, whatever the stable model does. 1 turns this off."""
+    """The highest error rate of the canary, whatever the stable model does. 1 turns this off."""
     min_requests: int = Field(100, ge=1)
     """The fewest requests of the canary before the next step."""
     step_minutes: int = Field(10, ge=1, le=7 * 24 * 60)
@@ -88,15 +91,16 @@ class Minute(NamedTuple):
 
 
 class Comparison(NamedTuple):
-    """The result of one test: errors or slow requests."""
+    """The result of one test: errors or slow requests against the stable model, or errors against the ceiling."""
 
     p_value: float
     """The smallest 1/evidence of all minutes, at most 1. Valid at any time."""
     limit: float
-    """The p-value at which the canary is rolled back."""
+    """The p-value at which the canary is rolled back: the part of alpha of this test."""
     canary_rate: float | None
     """The rate over all minutes with requests; None without requests."""
     stable_rate: float | None
+    """The same of the stable model; None for the ceiling."""
     alarm: int | None
     """The first minute in which the evidence reached 1/limit."""
 
@@ -131,7 +135,7 @@ def judge(minutes: Iterable[Minute], rules: Rules, since: int | None = None, now
     ordered = sorted(minutes, key=lambda each: each.minute)
     with_canary = [each for each in ordered if each.canary and each.canary.requests > 0]
     compared = [each for each in with_canary if each.stable and each.stable.requests > 0]
-    comparisons = {} if rules.canary_alone else _compare_all(compared, rules)
+    comparisons = _compare_all(compared, rules) | _below_ceiling(with_canary, rules)
     since = with_canary[0].minute if since is None and with_canary else since
     usable = with_canary if rules.canary_alone else compared
     in_step = [each for each in usable if since is None or each.minute >= since]
@@ -142,8 +146,7 @@ def judge(minutes: Iterable[Minute], rules: Rules, since: int | None = None, now
     def verdict(answer: Literal["advance", "hold", "rollback"], reason: str, minute: int | None = newest) -> Verdict:
         return Verdict(answer, reason, minute, len(in_step), requests, comparisons)  # type: ignore[arg-type]
 
-    alarms = {name: each.alarm for name, each in comparisons.items()} | {"ceiling": _ceiling(with_canary, rules)}
-    found = [(minute, name) for name, minute in alarms.items() if minute is not None]
+    found = [(each.alarm, name) for name, each in comparisons.items() if each.alarm is not None]
     if found:
         minute, name = min(found)
         return verdict("rollback", name, minute)
@@ -168,29 +171,59 @@ def _compare_all(minutes: Sequence[Minute], rules: Rules) -> dict[str, Compariso
         for minute, canary, stable in minutes
         if canary and stable and canary.slow is not None and stable.slow is not None
     ]
+    if rules.canary_alone:
+        return {}
     tests = {"errors": (minutes, rules.tolerance)} | ({"slow": (slow, rules.slow_tolerance)} if slow else {})
-    alpha = rules.alpha / len(tests)
+    alpha = alpha_of(rules, len(tests))
     return {
         name: compare(counted, tolerance, alpha, rules.confirmations) for name, (counted, tolerance) in tests.items()
     }
 
 
+def alpha_of(rules: Rules, comparisons: int) -> float:
+    """Return the part of alpha that each of some comparisons with the stable model has."""
+    return rules.alpha * (1 - _CEILING_SHARE) / comparisons
+
+
 def compare(minutes: Sequence[Minute], tolerance: float, alpha: float, confirmations: int) -> Comparison:
     """Return the comparison of errors, over minutes in order. `alpha` is that of this test."""
-    logs = [0.0] * len(FACTORS)
+    ratios = [(m.minute, log_ratios(m.canary, m.stable, tolerance)) for m in minutes if m.canary and m.stable]
+    p_value, alarm = _test(ratios, alpha, confirmations)
+    return Comparison(p_value, alpha, _rate(m.canary for m in minutes), _rate(m.stable for m in minutes), alarm)
+
+
+def _below_ceiling(minutes: Sequence[Minute], rules: Rules) -> dict[str, Comparison]:
+    if rules.ceiling == 1:
+        return {}
+    rates = [rules.ceiling + (1 - rules.ceiling) * part for part in ABOVE_CEILING]
+    logs = [(math.log(u / rules.ceiling), math.log((1 - u) / (1 - rules.ceiling))) for u in rates]
+    ratios = [
+        (minute, [canary.errors * bad + (canary.requests - canary.errors) * good for bad, good in logs])
+        for minute, canary, _ in minutes
+        if canary
+    ]
+    alpha = rules.alpha * _CEILING_SHARE
+    p_value, alarm = _test(ratios, alpha, _CEILING_CONFIRMATIONS)
+    return {"ceiling": Comparison(p_value, alpha, _rate(m.canary for m in minutes), None, alarm)}
+
+
+def _test(ratios: Sequence[tuple[int, list[float]]], alpha: float, confirmations: int) -> tuple[float, int | None]:
+    """Return the p-value, and the first minute in which the evidence reached 1/alpha.
+
+    Args:
+        ratios: The minutes in order, each with the logarithms of its likelihood ratios.
+        alpha: The part of alpha of this test.
+        confirmations: The number of minutes that 1/alpha needs at least.
+    """
     limit = -math.log(alpha)
-    most, alarm = 0.0, None
-    for minute, canary, stable in minutes:
-        if not canary or not stable:
-            continue
-        added = log_ratios(canary, stable, tolerance)
+    logs, most, alarm = [0.0] * (len(ratios[0][1]) if ratios else 1), 0.0, None
+    for minute, added in ratios:
         logs = [log + min(more, limit / confirmations) for log, more in zip(logs, added, strict=True)]
         most = max(most, log_mean_exp(logs))
         # A sum of `confirmations` equal parts may differ from the whole in its last digit.
         if most >= limit * (1 - 1e-9) and alarm is None:
             alarm = minute
-    canary_rate, stable_rate = _rate(each.canary for each in minutes), _rate(each.stable for each in minutes)
-    return Comparison(math.exp(-most), alpha, canary_rate, stable_rate, alarm)
+    return math.exp(-most), alarm
 
 
 def log_ratios(canary: Counts, stable: Counts, tolerance: float) -> list[float]:
@@ -214,16 +247,3 @@ def _rate(counts: Iterable[Counts | None]) -> float | None:
     found = [each for each in counts if each]
     requests = math.fsum(each.requests for each in found)
     return math.fsum(each.errors for each in found) / requests if requests else None
-
-
-def _ceiling(minutes: Sequence[Minute], rules: Rules) -> int | None:
-    """Return the first minute that ends enough minutes and requests in a row with an error rate above the ceiling."""
-    in_a_row, requests = 0, 0.0
-    for minute, canary, _ in minutes:
-        if canary and canary.errors > rules.ceiling * canary.requests:
-            in_a_row, requests = in_a_row + 1, requests + canary.requests
-            if in_a_row >= CEILING_MINUTES and requests >= CEILING_REQUESTS:
-                return minute
-        else:
-            in_a_row, requests = 0, 0.0
-    return None

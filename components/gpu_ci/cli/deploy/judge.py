@@ -12,15 +12,15 @@ from gpu_ci.cli import clock
 from gpu_ci.cli.deploy.inputs import minute_of, read_minutes, read_options, rules_options
 from gpu_ci.cli.mistakes import Mistakes
 from gpu_ci.cli.output import note, print_json
-from gpu_ci.delivery.judge import CEILING_MINUTES, CEILING_REQUESTS, Rules, Verdict, judge
+from gpu_ci.delivery.judge import Rules, Verdict, judge
 
+MODELS = ("canary", "stable")
 CODES = {"advance": 0, "rollback": 2, "hold": 3}
 _REASONS = {
     "within-tolerance": "no alarm in {minutes} minutes and {requests:,.0f} requests of the canary",
     "errors": "the canary has more errors than the tolerance of {rules.tolerance:g} allows",
     "slow": "the canary has more slow requests than the tolerance of {rules.slow_tolerance:g} allows",
-    "ceiling": "the error rate of the canary was above {rules.ceiling:.0%} in {ceiling_minutes} or more minutes "
-    "in a row, with {ceiling_requests} or more requests",
+    "ceiling": "the error rate of the canary is above {rules.ceiling:.0%}",
     "max-hold": "the step lasts longer than {rules.step_minutes} + {rules.max_hold_minutes} minutes",
     "no-data": "no minute of this step has requests of {models}",
     "old-data": "the newest minute with requests of {models} is more than {rules.max_age_minutes} minutes old",
@@ -68,8 +68,10 @@ def command(context: click.Context, /, file: str, **given: Any) -> None:
     print_json(document)
     note(f"{verdict.answer}: {document['text']}")
     for name, each in document["comparisons"].items():
-        rates = " and ".join(f"{_percent(each[f'{model}Rate'])} {model}" for model in ("canary", "stable"))
-        note(f"  {name}: {rates}, p {each['pValue']:.2g} (rollback at {each['limit']:g})")
+        rates = [f"{each[f'{model}Rate']:.2%} {model}" for model in MODELS if each[f"{model}Rate"] is not None]
+        note(
+            f"  {name}: {' and '.join(rates) or 'no requests'}, p {each['pValue']:.2g} (rollback at {each['limit']:g})"
+        )
     context.exit(CODES[verdict.answer])
 
 
@@ -77,7 +79,6 @@ def _document(verdict: Verdict, rules: Rules) -> dict[str, Any]:
     models = "the canary" if rules.canary_alone else "both models"
     text = _REASONS[verdict.reason].format(
         rules=rules, minutes=verdict.step_minutes, requests=verdict.step_requests, models=models,
-        ceiling_minutes=CEILING_MINUTES, ceiling_requests=CEILING_REQUESTS,
     )  # fmt: skip
     return {
         "answer": verdict.answer,
@@ -96,7 +97,3 @@ def _document(verdict: Verdict, rules: Rules) -> dict[str, Any]:
 
 def _time(minute: int | None) -> str | None:
     return None if minute is None else f"{datetime.fromtimestamp(minute * 60, UTC):%Y-%m-%dT%H:%M:%SZ}"
-
-
-def _percent(rate: float | None) -> str:
-    return "no requests" if rate is None else f"{rate:.2%}"

@@ -13,7 +13,7 @@ from gpu_ci.cli import options
 from gpu_ci.cli.deploy.inputs import read_minutes, read_options, rules_options
 from gpu_ci.cli.mistakes import Mistakes
 from gpu_ci.cli.output import InputError, note, print_json, print_table
-from gpu_ci.delivery.judge import Minute, Rules
+from gpu_ci.delivery.judge import Minute, Rules, alpha_of
 from gpu_ci.delivery.power import Traffic, found_in
 
 RATIOS = (2, 3, 5, 10, 50)
@@ -96,7 +96,7 @@ def plan(traffic: dict[str, tuple[float, float]], share: float, rules: Rules, mi
                 continue
             found = found_in(
                 Traffic(per_minute, rate, share), ratio, minutes,
-                tolerances[metric], rules.alpha / len(traffic), rules.confirmations,
+                tolerances[metric], alpha_of(rules, len(traffic)), rules.confirmations,
             )  # fmt: skip
             median = sorted(each or math.inf for each in found)[len(found) // 2]
             row = {
