@@ -3,7 +3,7 @@
     python counts.py http://prometheus:9090 \\
       --canary 'http_requests_total{version="v2"}' --stable 'http_requests_total{version="v1"}' --errors 'code=~"5.."'
 
-A minute without a sample of a model is printed without this model. The newest minutes are left out, because they are not
+A minute without a sample of a model is printed without this model. The newest minutes are left out: they are not
 complete yet. The exit code is 1 for each error. Only the standard library is used.
 """
 

@@ -79,6 +79,7 @@ def pages() -> dict[str, str]:
         "reference/gpu-smoke-receipt.md": "\n".join(tables.smoke_receipt()),
         "guides/policies.md": tables.policies(),
         "operate/get-alerts.md": tables.alerts(),
+        "guides/judge-a-canary.md": tables.canary_power(),
         "reference/runner-ends.md": "\n".join(tables.runner_ends()),
         "reference/gpu-build-step.md": tables.gpu_build_step(),
         "reference/preview-dangers.md": "\n".join(tables.preview_dangers()),

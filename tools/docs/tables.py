@@ -11,6 +11,8 @@ from typing import Any
 from gpu_agent.outcomes import OUTCOMES
 from gpu_catalog import data_files
 from gpu_ci import machine_records
+from gpu_ci.cli.deploy.plan import RATIOS, plan
+from gpu_ci.delivery.judge import Rules
 from gpu_ci.gcp.gate.messages import NEXT_STEPS
 from gpu_ci.gcp.gpu_bridge import arguments
 from gpu_ci.gcp.gpu_bridge.failures import BY_NAME
@@ -218,6 +220,19 @@ def _alerts(found: Sequence[Alert]) -> Iterator[str]:
     for each in found:
         page = each.page.removeprefix("operate/")
         yield f"| `{each.name}` | {each.severity} | {each.meaning} | [what to do]({page}) |"
+
+
+def canary_power() -> str:
+    """Return docs/guides/judge-a-canary.md with the table of `gpu-ci deploy plan` for some traffics."""
+    text, start, _ = (DOCS / "guides/judge-a-canary.md").read_text(encoding="utf-8").partition("### By traffic\n")
+    ratios = " | ".join(f"{ratio} times the errors" for ratio in RATIOS)
+    lines = [f"{text}{start}", f"| requests | {ratios} | minutes to 100 requests |", f"|---{'|---' * len(RATIOS)}|---|"]
+    for per_sec in (0.5, 5, 50):
+        rows = list(plan({"errors": (per_sec * 60, 0.01)}, 0.1, Rules(), 60))
+        minutes = [f", {median} min" if (median := row["medianMinutes"]) else "" for row in rows]
+        found = [f"{100 * row['found']:.0f} %{after}" for row, after in zip(rows, minutes, strict=True)]
+        lines.append(f"| {per_sec:g} per second | {' | '.join(found)} | {rows[0]['minutesToMinRequests']} |")
+    return "\n".join([*lines, ""])
 
 
 def _policy(rule: Rule) -> Iterator[str]:

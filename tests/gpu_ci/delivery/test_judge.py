@@ -253,6 +253,7 @@ CASES: dict[str, tuple[Sequence[Minute], dict[str, object], dict[str, int], str,
     ),
     "both fail equally": (constant(Counts(50, 24), Counts(450, 216), 10), {}, {}, "advance", "within-tolerance"),
     "both fail above the ceiling": (constant(Counts(50, 40), Counts(450, 360), 10), {}, {}, "rollback", "ceiling"),
+    "the first alarm is the reason": (constant(Counts(50, 50), STABLE, 10), {}, {}, "rollback", "ceiling"),
     "no ceiling": (
         constant(Counts(50, 50), Counts(450, 450), 10), {"ceiling": 1}, {}, "advance", "within-tolerance",
     ),
