@@ -30,6 +30,7 @@ def share_found(traffic: Traffic, ratio: float) -> float:
         (Traffic(300, 0.01, 0.1), 3),
         (Traffic(300, 0.01, 0.5), 2),
         (Traffic(30000, 0.01, 0.1), 1.7),
+        (Traffic(100, 0.3, 0.3), 2),
     ],
 )
 def test_it_is_what_the_judge_finds_in_traffic_simulated_by_numpy(traffic: Traffic, ratio: float) -> None:
