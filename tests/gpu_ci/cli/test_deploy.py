@@ -69,7 +69,7 @@ def test_the_document_has_times_rates_and_rules(ask: Ask, tmp_path: Path) -> Non
 def test_a_list_lines_and_seconds_are_the_same_input(ask: Ask, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     seconds = [each | {"minute": BEGIN + 60 * at} for at, each in enumerate(GOOD)]
     text = [each | {"canary": {"requests": "50", "errors": "1.0"}} for each in GOOD]  # Prometheus and bq
-    forms = (lines(*GOOD), json.dumps(GOOD, indent=1), lines(*seconds), lines(*text), f"\n{lines(*GOOD)}\n\n")
+    forms = (lines(*GOOD), json.dumps(GOOD, indent=1), lines(*seconds), lines(*text), f"\n{lines(*GOOD)} \n\n")
     answers = []
     for form in forms:
         (tmp_path / "m").write_text(form)
@@ -87,6 +87,7 @@ def test_the_clock_decides_about_old_data_and_long_holds(
     (tmp_path / "none.jsonl").write_text("")
     monkeypatch.setattr(clock, "now", lambda: datetime(2026, 11, 30, 11, 20, tzinfo=UTC))
     assert ask("deploy", "judge", "m.jsonl", "--max-hold-minutes", "600").json["reason"] == "old-data"
+    assert ask("deploy", "judge", "m.jsonl", *NOW).json["answer"] == "advance"
     held = ["deploy", "judge", "none.jsonl", "--since", "2026-11-30T10:05:00Z"]
     assert (ask(*held).code, ask(*held).json["reason"]) == (3, "max-hold")
     assert ask(*held, "--on-max-hold", "rollback").code == 2
@@ -130,6 +131,7 @@ MISTAKES: dict[str, tuple[str | bytes | None, list[str], str]] = {
     "slow of one minute": (
         json.dumps([line(0, (5, 0, 0), (5, 0, 0)), line(1)]), [], "m: [1].canary.slow: is missing, but other",
     ),
+    "another time zone": (lines(*GOOD), ["m", "--now", "2026-11-30T10:16:30+02:00"], "m: has minutes of the future"),
     "a tolerance below 1": ("", ["m", "--tolerance", "0.5"], "gpu-ci deploy judge: --tolerance: must be at least 1"),
     "an alpha of 1 %": ("", ["m", "--alpha", "1%"], "gpu-ci deploy judge: --alpha: input should be a valid number"),
     "an alpha of 1": ("", ["m", "--alpha", "1"], "gpu-ci deploy judge: --alpha: must be less than 0.5"),
@@ -155,7 +157,7 @@ def test_a_mistake_has_a_place_and_what_is_expected_and_is_no_verdict(ask: Ask, 
 
 def test_every_mistake_is_reported_at_once(ask: Ask, tmp_path: Path) -> None:
     (tmp_path / "m").write_text(lines("x", line(0, (5, 6, 7), (1, -1)), line(1, minute=None), line(2)))
-    answer = ask("deploy", "judge", "m", "--alpha", "2", "--tolerance", "x")
+    answer = ask("deploy", "judge", "m", "--alpha", "2", "--tolerance", "x", *NOW)
     found = [each for each in answer.err.splitlines() if not each.startswith("  ")]
     expected = [
         "gpu-ci deploy judge: --tolerance: ", "gpu-ci deploy judge: --alpha: ", "m:1: ", "m:2: canary.errors: ",
@@ -206,6 +208,8 @@ def test_a_plan_follows_the_options(ask: Ask, tmp_path: Path) -> None:
     assert 0.2 < found() < found("--percent", "50")
     for option in (["--minutes", "8"], ["--tolerance", "2"], ["--alpha", "0.0001"], ["--confirmations", "12"]):
         assert found(*option) < found(), option
+    (tmp_path / "m.jsonl").write_text(lines(line(0, None, (300, 9))))  # a rate above 100 % is no row
+    assert [row["ratio"] for row in ask(*words).json["rows"]] == [2, 3, 5, 10]
     assert {row["canaryShare"] for row in ask(*words, "--percent", "5", "--percent", "90").json["rows"]} == {0.05, 0.9}
 
 

@@ -259,6 +259,8 @@ CASES: dict[str, tuple[Sequence[Minute], dict[str, object], dict[str, int], str,
     ),
     "a ceiling of few requests": (constant(Counts(3, 3), None, 3), {}, {}, "hold", "no-data"),
     "a ceiling of enough requests": (constant(Counts(3, 3), None, 7), {}, {}, "rollback", "ceiling"),
+    "a ceiling of one minute": (constant(Counts(500, 500), None, 1), {}, {}, "hold", "no-data"),
+    "a ceiling of two minutes": (constant(Counts(500, 500), None, 2), {}, {}, "rollback", "ceiling"),
     "a minute below the ceiling": (
         [Minute(at, Counts(50, 25 if at % 2 else 26), None) for at in range(9)], {}, {}, "hold", "no-data",
     ),

@@ -63,6 +63,10 @@ def command(context: click.Context, /, file: str, **given: Any) -> None:
     minutes = read_minutes(file, mistakes)
     mistakes.refuse()
     now = minute_of(rules.now or clock.now())
+    if future := [each.minute for each in minutes if each.minute > now]:
+        hint = "check the time zone of the minutes, and the clock; or set --now"
+        mistakes.add(file, "", "has minutes of the future", str(_time(max(future))), f"none after {_time(now)}", hint)
+    mistakes.refuse()
     verdict = judge(minutes, rules, None if rules.since is None else minute_of(rules.since), now)
     document = _document(verdict, rules)
     print_json(document)
