@@ -9,7 +9,7 @@ import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
-from . import agent, check, config, report
+from . import agent, check, config, preempt, report
 from .broker.registration import Broker
 from .build.session import BuildSession
 from .build.workspace import BuildRequest
@@ -28,7 +28,8 @@ from .supervisor import PAUSE_SEC, Supervisor
 USAGE = """usage: gpu_agent.pyz run
 
 It runs one check and one job, then switches the machine off; only on a Compute Engine VM. GitHub's runner calls
-`gpu_agent.pyz hook started|completed <socket>` before and after its job.
+`gpu_agent.pyz hook started|completed <socket>` before and after its job. A job's `gpu-ci-preempt` is
+`gpu_agent.pyz preempt`.
 """
 SYSTEM_VARIABLE = "GPU_AGENT_SYSTEM"
 PRODUCT = Path("/sys/class/dmi/id/product_name")
@@ -42,6 +43,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     arguments = list(sys.argv[1:] if argv is None else argv) or ["--help"]
     if arguments[0] == "hook":
         return hooks.client(arguments[1:])
+    if arguments[0] == "preempt":
+        return preempt.main(arguments[1:])
     if arguments == ["run"]:
         return run()
     _write(USAGE)

@@ -31,6 +31,7 @@ from .machine.commands import Machine
 from .outcomes import AgentExit
 from .report import Verdict
 from .runner.session import StartedRunner
+from .supervisor import GRACE_SEC
 
 # The metadata key that the gate sets to `check`. Such a check machine tests what the pool's machines would do. A build
 # step sets the key to `build`. Such a machine runs one command after its check.
@@ -81,7 +82,25 @@ class Agent:
     def _ends_machine(self, notice: Notice) -> bool:
         """Return True if the notice ends the machine now. Maintenance is announced early, so a job may still finish."""
         self._notice = notice
-        return notice.reason != "maintenance" or self._running is None or self._running.job is None
+        ends = notice.reason != "maintenance" or self._running is None or self._running.job is None
+        if self._running:
+            self._running.announce(notice, ends=ends)
+        return ends
+
+    def _let_job_save(self, running: StartedRunner, error: BaseException) -> float:
+        """Give an armed job its time after a notice that ends the machine. Return the seconds that it had at most."""
+        is_stopped = isinstance(error, AgentExit) and error.end.reason == "stopped"
+        if not is_stopped or not (grace_sec := running.grace_sec):
+            return 0.0
+        # A stop of the machine may come before its announcement has been read. Other stops are no notice.
+        notice = self._notice or self._dependencies.host.notice(0)
+        if not notice:
+            return 0.0
+        self._notice = notice
+        running.announce(notice, ends=True)
+        self._channel.grace(grace_sec)
+        running.wait_for_save(grace_sec)
+        return grace_sec
 
     def _with_notice(self, ended: AgentExit) -> AgentExit:
         """Return the end with the cloud's announcement as its reason, if the machine was stopped after a notice."""
@@ -223,7 +242,11 @@ class Agent:
         except BaseException as error:
             # The error may be a stop of the machine or a failure of the agent itself. In each case GitHub must learn
             # that the job is over and that the runner is gone.
-            running.interrupt()
+            grace_sec = 0.0
+            # Whatever fails here, the job must still be interrupted.
+            with contextlib.suppress(Exception):
+                grace_sec = self._let_job_save(running, error)
+            running.interrupt(GRACE_SEC - grace_sec)
             if running.job is None:
                 self._remove(registrar, registration)
                 raise

@@ -59,6 +59,10 @@ class Channel:
         self.measured = use.as_json() if use else None
         self._send(gpu_use=self.measured)
 
+    def grace(self, grace_sec: float) -> None:
+        """Report that an armed job gets this time before the agent interrupts it."""
+        self._send(grace_sec=grace_sec)
+
     def verdict(self, verdict: Verdict) -> None:
         """Report the result of the check."""
         self._send(verdict=[*verdict[:2], clean(verdict.summary)[:1024], verdict.reason])

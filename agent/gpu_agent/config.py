@@ -62,6 +62,8 @@ class RunnerConfig:
     """Seconds that the runner waits for a job."""
     register_sec: int = 300
     """Seconds for download, unpacking and registration together."""
+    notice_grace_sec: int = 10
+    """Seconds that an armed job gets after a notice, before it is interrupted."""
     work_folder: str = "_work"
     installs: bool = True
     """False if the machine must not download a runner, because it checks that its image contains the runner."""

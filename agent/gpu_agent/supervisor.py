@@ -33,11 +33,14 @@ from .report import Reporter, Verdict
 
 # A step counts as hanging this long after its own deadline.
 MARGIN_SEC = 60.0
-# The time from SIGTERM to SIGKILL: TimeoutStopSec of the agent's unit (boot.sh). A preempted VM is off after 30 s
-# (cloud.google.com/compute/docs/instances/preemptible, "Preemption process").
+# The time from SIGTERM to the end of this process.
 STOP_SEC = 25.0
 # The part of STOP_SEC for the agent: the runner ends its job, and GitHub removes the runner.
 GRACE_SEC = 18.0
+# A preempted VM is off after this time (cloud.google.com/compute/docs/instances/preemptible, "Preemption process"). An
+# armed job gets a grace after the notice, and the agent then all of this time. It is also the time from SIGTERM to
+# SIGKILL: TimeoutStopSec of the agent's unit (boot.sh).
+OFF_SEC = 30.0
 # The time for the kernel to end an agent after SIGKILL.
 REAP_SEC = 1.0
 # The time for the process itself to end.
@@ -79,6 +82,7 @@ class Supervisor:
         self._grace_sec = grace_sec
         self._margin_sec = margin_sec
         self._clear = clear
+        self._stop_sec = STOP_SEC
         self._until: float | None = None
         """When the current step counts as hanging; None for a step without a limit."""
         self._restarting = False
@@ -150,7 +154,7 @@ class Supervisor:
 
     def _report_by(self) -> float:
         """Return the deadline of the report: infinite, unless the machine shuts down."""
-        return math.inf if self._stop_at is None else self._stop_at + STOP_SEC - EXIT_SEC
+        return math.inf if self._stop_at is None else self._stop_at + self._stop_sec - EXIT_SEC
 
     def _wait_for_end(self, agent: int, incoming: int, signal_in: int) -> Ending | None:
         """Handle messages and signals until the agent ends. Return its end, or None for an expected restart.
@@ -199,6 +203,12 @@ class Supervisor:
                 self._reporter.step(name)
             case {"restarting": bool(expected)}:
                 self._restarting = expected
+            case {"grace_sec": float() | int() as grace_sec}:
+                more_sec = min(grace_sec, OFF_SEC - self._stop_sec)
+                self._stop_sec += more_sec
+                self._grace_sec += more_sec
+                if self._stop_at is not None:
+                    self._until = self._stop_at + self._grace_sec
             case {"job": dict(job)}:
                 self._reporter.job(job)
             case {"gpu_use": dict() | None as use}:

@@ -175,8 +175,9 @@ class Job:
             process = self._running
             if process is None or process.poll() is not None:
                 return
+            # Only the first process of the step gets the signals, and its whole tree is killed (ProcessInvoker.cs).
             with contextlib.suppress(ProcessLookupError):
-                os.killpg(process.pid, number)
+                (os.killpg if number == signal.SIGKILL else os.kill)(process.pid, number)
             with contextlib.suppress(subprocess.TimeoutExpired):
                 process.wait(seconds)
 

@@ -57,6 +57,8 @@ class Fakes:
         self.check_takes_sec = 0
         self.verdict = Verdict("pass", 0, "1 x NVIDIA L4 computes")
         self.unfit_before = self.unfit_after = ""
+        self.armed_sec = 0.0
+        self.announced: Notice | None = None
         self.on_notice: Callable[[Notice], None] | None = None
         self.clock = FakeClock()
         own: dict[str, Any] = {"github": GITHUB, "runner": RUNNER} if registers else {}
@@ -98,6 +100,8 @@ class Fakes:
         sink.write(self.object)
 
     def notice(self, timeout_sec: float) -> Notice | None:
+        if not timeout_sec:
+            return self.announced
         threading.Event().wait(timeout_sec)
         return None
 
@@ -134,8 +138,18 @@ class Fakes:
         self.does("look after")
         return self.unfit_after
 
-    def interrupt(self) -> None:
-        self.does("interrupt")
+    @property
+    def grace_sec(self) -> float:
+        return self.armed_sec
+
+    def announce(self, notice: Notice, *, ends: bool) -> None:
+        self.does(f"announce {notice.reason}{' the end' if ends else ''}")
+
+    def wait_for_save(self, grace_sec: float) -> None:
+        self.does(f"wait {grace_sec:g} s")
+
+    def interrupt(self, most_sec: float) -> None:
+        self.does(f"interrupt within {most_sec:g} s")
 
     def check(self, config: Config, archive: str | None, machine: Machine, deadline: float) -> Verdict:
         self.does(f"check {archive} for {deadline - self.clock.now():.0f} s")
@@ -216,6 +230,9 @@ class RecordingChannel:
 
     def job(self, job: Mapping[str, str]) -> None:
         self.did.append(f"JOB {job['job']}")
+
+    def grace(self, grace_sec: float) -> None:
+        self.did.append(f"GRACE {grace_sec:g} s")
 
     def gpu_use(self, use: GpuUse | None) -> None:
         self.did.append(f"USE {use.mem_max_mib if use else None}")
@@ -298,7 +315,7 @@ def test_a_machine_without_a_job_removes_its_runner_and_then_ends() -> None:
     fakes = Fakes()
     fakes.job = None
     assert fakes.end() == ("idle", "no job came within 100 s")
-    assert fakes.did[-4:] == ["wait", "remove 5", "interrupt", "remove 5"]
+    assert fakes.did[-4:] == ["wait", "remove 5", "interrupt within 18 s", "remove 5"]
 
 
 def test_a_job_that_comes_at_the_last_moment_is_not_interrupted() -> None:
@@ -314,7 +331,7 @@ def test_a_job_that_comes_at_the_last_moment_is_not_interrupted() -> None:
 
     fakes.wait = late  # type: ignore[method-assign]
     assert fakes.end() == ("job-done", "it ended with code 0")
-    assert "interrupt" not in fakes.did
+    assert not [each for each in fakes.did if each.startswith("interrupt")]
 
 
 def test_maintenance_lets_a_running_job_finish_and_ends_a_machine_without_a_job() -> None:
@@ -337,6 +354,48 @@ def test_maintenance_lets_a_running_job_finish_and_ends_a_machine_without_a_job(
     fakes.wait, fakes.finish = waiting, at_work  # type: ignore[method-assign]
     assert fakes.end()[0] == "job-done"
     assert answers == [True, False, True]
+    told = [each for each in fakes.did if each.startswith("announce")]
+    assert told == ["announce maintenance the end", "announce maintenance", "announce preempted the end"]
+
+
+STOPPED = AgentExit("stopped", "the machine received a stop signal")
+LOST = "lost: example-org/app, run 77, job test"
+
+
+@pytest.mark.parametrize(
+    ("error", "armed_sec", "announced", "did"),
+    [
+        # A stop without a notice, and a job that armed nothing, end as before.
+        (STOPPED, 10, None, ["interrupt within 18 s"]),
+        (STOPPED, 0, "preempted", ["interrupt within 18 s"]),
+        (AgentExit("crashed", ""), 10, "preempted", ["interrupt within 18 s"]),
+        (
+            STOPPED,
+            12,
+            "preempted",
+            ["announce preempted the end", "GRACE 12 s", "wait 12 s", "interrupt within 6 s"],
+        ),
+    ],
+)
+def test_only_an_armed_job_gets_time_after_a_notice_that_may_come_after_the_stop(
+    error: AgentExit, armed_sec: float, announced: str | None, did: list[str]
+) -> None:
+    fakes = Fakes()
+    fakes.armed_sec, fakes.fail["finish"] = armed_sec, error
+    fakes.announced = Notice(announced, "Google takes the machine away") if announced else None
+    reason, detail = fakes.end()
+    assert reason == ("preempted" if "wait 12 s" in did else error.end.reason)
+    assert detail.endswith(LOST)
+    assert fakes.did[fakes.did.index("finish") + 1 :] == [*did, "JOB test", "measured", "USE 4"]
+
+
+@pytest.mark.parametrize("at", ["announce preempted the end", "wait 10 s"])
+def test_a_failure_of_the_notice_does_not_keep_the_job_running(at: str) -> None:
+    fakes = Fakes()
+    fakes.armed_sec, fakes.fail = 10, {"finish": STOPPED, at: OSError("no space")}  # type: ignore[dict-item]
+    fakes.announced = Notice("preempted", "now")
+    assert fakes.end()[0] == "preempted"
+    assert "interrupt within 18 s" in fakes.did
 
 
 @pytest.mark.parametrize("role", [None, "check"])
@@ -366,7 +425,7 @@ def test_an_idle_machine_leaves_its_runner_to_the_manager_first_and_takes_no_sec
     fakes = Fakes(by_manager=True)
     fakes.job, fakes.removed = None, False
     assert fakes.end() == ("idle", "no job came within 100 s")
-    assert fakes.did[-5:] == ["wait", "remove 5", "wait", "interrupt", "remove 5"]
+    assert fakes.did[-5:] == ["wait", "remove 5", "wait", "interrupt within 18 s", "remove 5"]
     again = Fakes(by_manager=True)
     assert again.end()[0] == "used"
 

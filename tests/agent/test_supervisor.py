@@ -161,9 +161,9 @@ def test_a_stopped_machine_reports_the_stop_and_its_step(tmp_path: Path) -> None
 def test_the_steps_of_a_stop_fit_into_what_systemd_and_google_give_them() -> None:
     script = (ROOT / "components/gpu_ci/gcp/machine/boot.sh").read_text()
     [unit_sec] = re.findall(r"--property=TimeoutStopSec=(\d+)", script)
-    assert float(unit_sec) == supervisor.STOP_SEC
+    assert float(unit_sec) == supervisor.OFF_SEC
     # cloud.google.com/compute/docs/instances/preemptible, "Preemption process": off after 30 s.
-    assert supervisor.STOP_SEC < 30
+    assert supervisor.STOP_SEC < supervisor.OFF_SEC == 30
     # The agent: its runner ends its job, GitHub removes the runner, and the thread that listens for notices ends. A
     # command that the agent runs gets SIGTERM and then SIGKILL.
     runner_sec = session._INTERRUPT_SEC + session.INTERRUPT_CLEAR_SEC
@@ -175,6 +175,33 @@ def test_the_steps_of_a_stop_fit_into_what_systemd_and_google_give_them() -> Non
     attributes_sec = 2 * 2 * compute_engine._QUERY_PAUSE_SEC
     last_sec = supervisor.REAP_SEC + 2 * report._WAIT_SEC + attributes_sec + supervisor.EXIT_SEC
     assert supervisor.GRACE_SEC + last_sec <= supervisor.STOP_SEC
+    # An armed job has up to 12 s before. Its runner took a job, so nothing is removed at GitHub.
+    more_sec = supervisor.OFF_SEC - supervisor.STOP_SEC
+    for grace_sec in range(13):
+        interrupt_sec = min(session._INTERRUPT_SEC, supervisor.GRACE_SEC - grace_sec) + session.INTERRUPT_CLEAR_SEC
+        agent_sec = grace_sec + interrupt_sec + gpu_use.STOP_SEC + agent._NOTICE_SEC
+        assert agent_sec <= supervisor.GRACE_SEC + min(grace_sec, more_sec), grace_sec
+
+
+@pytest.mark.parametrize("is_first", [True, False])
+def test_the_grace_of_a_job_extends_the_time_of_the_agent(tmp_path: Path, is_first: bool) -> None:
+    """The agent has 5 s in this test. It may learn of the notice before or after the stop."""
+    work = """
+    def late(*_): raise AgentExit("preempted", "saved")
+    signal.signal(signal.SIGTERM, late)
+    GRACE = lambda: channel.grace(3)
+    BEFORE
+    try:
+        here("there")
+    except AgentExit:
+        AFTER
+        time.sleep(6)
+        raise
+    """
+    own, other = ("BEFORE", "AFTER") if is_first else ("AFTER", "BEFORE")
+    run = Run(tmp_path, work.replace(own, "GRACE()").replace(other, "pass"))
+    run.signal("there")
+    assert run.end()[:2] == ("preempted", "saved")
 
 
 def test_an_agent_has_a_moment_to_clean_up_and_a_second_signal_does_not_disturb_it(tmp_path: Path) -> None:

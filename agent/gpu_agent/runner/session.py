@@ -21,7 +21,7 @@ from typing import NamedTuple
 from ..clock import Clock
 from ..config import RunnerConfig
 from ..github.registration import Registration
-from ..host import BlockedAddresses
+from ..host import BlockedAddresses, Notice
 from ..machine import gpu_health, gpu_use
 from ..machine.gpu_health import Gpus
 from ..machine.gpu_use import GpuUse, Sampler
@@ -32,6 +32,7 @@ from . import archive as runner_archive
 from . import network_isolation
 from .hooks import Hooks
 from .network_isolation import NetworkIsolation
+from .notices import NoticeFile
 
 # The time for the runner to end its job after a stop. The rest of supervisor.GRACE_SEC is for the removal of the runner
 # at GitHub and for the report of the end.
@@ -53,6 +54,7 @@ class RunnerSetup:
         self._isolation: NetworkIsolation | None = None
         self._gpus: Gpus | None = None
         self._root: Path | None = None
+        self._grace_sec = 0.0
 
     def block_identity(self) -> None:
         """Block the machine's identity for every user except root."""
@@ -71,6 +73,7 @@ class RunnerSetup:
         if self._isolation is None:
             raise AgentExit("not-isolated", "a runner was started before its isolation")
         self._root = make_root(folder, config, self._isolation, self._system)
+        self._grace_sec = config.notice_grace_sec
         require_version(self._root, config.version, self._isolation, self._system, self._clock, deadline)
 
     def gpu_problem(self) -> str:
@@ -99,11 +102,16 @@ class RunnerSetup:
             price = gpu_use.price(self._system.up_sec(), registration.usd_per_hour, registration.market)
             return price + gpu_use.summary(sampler.job_started_sec, sampler.use())
 
-        hooks = Hooks(self._isolation.user, self._system, self._readable_agent(), check, summary)
+        agent = self._readable_agent()
+        hooks = Hooks(self._isolation.user, self._system, agent, check, summary)
+        notices = NoticeFile(self._system, self._root, agent)
+        environment = {**hooks.environment, **notices.environment}
         running = Running(
-            self._root, registration.jitconfig, self._isolation, hooks.environment, self._system, self._clock, self._say
+            self._root, registration.jitconfig, self._isolation, environment, self._system, self._clock, self._say
         )
-        return StartedRunner(running, hooks, self._isolation, gpus, self._system, self._clock, sampler)
+        return StartedRunner(
+            running, hooks, self._isolation, gpus, self._system, self._clock, sampler, notices, self._grace_sec
+        )
 
     def _readable_agent(self) -> Path:
         """Return a copy of this program that the runner's user can read, because only root can read the folder of the
@@ -118,7 +126,7 @@ class RunnerSetup:
 
 
 class StartedRunner:
-    """The runner after its start, with its hooks."""
+    """The runner after its start, with its hooks and its notice file."""
 
     def __init__(
         self,
@@ -129,9 +137,12 @@ class StartedRunner:
         system: System,
         clock: Clock,
         sampler: Sampler,
+        notices: NoticeFile,
+        grace_sec: float,
     ) -> None:
         self._running, self._hooks, self._isolation, self._gpus = running, hooks, isolation, gpus
         self._system, self._clock, self._sampler = system, clock, sampler
+        self._notices, self._grace_sec = notices, grace_sec
 
     @property
     def job(self) -> Mapping[str, str] | None:
@@ -166,9 +177,22 @@ class StartedRunner:
         """Return why the GPUs are not usable after all processes of the job have ended, or ""."""
         return gpu_health.problem_after_job(self._system, self._gpus, self._isolation.user, self._clock)
 
-    def interrupt(self) -> None:
-        """End the runner with all its processes."""
-        self._running.interrupt(_INTERRUPT_SEC)
+    @property
+    def grace_sec(self) -> float:
+        """The seconds for which the job may continue after a notice that ends the machine: 0 if it is not armed."""
+        return self._grace_sec if self._notices.is_armed else 0.0
+
+    def announce(self, notice: Notice, *, ends: bool) -> None:
+        """Write the notice for the job, before the job gets a signal. `ends` is False if the job may finish."""
+        self._notices.write(notice, self.grace_sec if ends else None)
+
+    def wait_for_save(self, grace_sec: float) -> None:
+        """Return when the runner has ended with its job, or after `grace_sec`."""
+        self._running.wait(self._clock.now() + grace_sec)
+
+    def interrupt(self, most_sec: float = _INTERRUPT_SEC) -> None:
+        """End the runner with all its processes. The runner gets at most `most_sec` to end its job."""
+        self._running.interrupt(min(_INTERRUPT_SEC, most_sec))
         self._hooks.close()
 
     def _end_of(self, ended: Exit) -> tuple[str, str]:
@@ -231,13 +255,13 @@ class Running:
         root: Path,
         jitconfig: str,
         isolation: NetworkIsolation,
-        hooks: Mapping[str, str],
+        environment: Mapping[str, str],
         system: System,
         clock: Clock,
         log: Callable[[str], None],
     ) -> None:
-        """Start the runner. `root` is the result of make_root(), `hooks` is Hooks.environment, and `log` receives each
-        line.
+        """Start the runner. `root` is the result of make_root(), `environment` is that of Hooks and NoticeFile, and
+        `log` receives each line.
 
         Raises AgentExit("runner-failed") if the registration is too large for an environment variable.
         """
@@ -254,7 +278,7 @@ class Running:
         self._stopped = False
         self._starts = 0
         self._ended: Exit | None = None
-        self._environment = {**_environment(isolation), **hooks}
+        self._environment = {**_environment(isolation), **environment}
         self._root = root
         # The runner removes this variable from the job's environment (src/Runner.Listener/CommandSettings.cs). The job
         # runs as the same user and can still read /proc/<listener>/environ and the runner's .credentials. Both contain

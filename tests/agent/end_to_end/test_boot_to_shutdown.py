@@ -97,6 +97,36 @@ def test_a_preemption_during_a_job_ends_it_and_names_it(run_machine: RunMachine)
     assert found["detail"].endswith("; lost: acme/kernels, run 77, job train")
 
 
+_SAVES = """
+subprocess.run(["gpu-ci-preempt", "--", "sh", "-c", "trap 'sleep 1; echo SAVED; exit 0' TERM; sleep 60 & wait"])
+"""
+
+
+def preempt_armed(*also: Callable[[RunningMachine], None]) -> Callable[[RunningMachine], None]:
+    """Return what preempts the machine as soon as its job has armed the notice file."""
+
+    def act(running: RunningMachine) -> None:
+        until = time.monotonic() + PATIENCE_SEC
+        while not Path("/run/gpu-agent/notice.armed").exists() and time.monotonic() < until:
+            time.sleep(0.02)
+        time.sleep(0.5)
+        for event in (events.preempt, *also):
+            event(running)
+
+    return act
+
+
+@pytest.mark.parametrize("also", [(), pytest.param((events.terminate,), marks=pytest.mark.slow)])
+def test_an_armed_job_saves_its_work_before_its_preempted_machine_ends(
+    run_machine: RunMachine, also: tuple[Callable[[RunningMachine], None], ...]
+) -> None:
+    """Google's stop of the machine may reach the agent before the notice."""
+    found = run_machine(Plan(does=job(_SAVES), at=[(AT_WORK, preempt_armed(*also))]))
+    assert found["reason"] == "preempted", found["serial"]
+    assert found["detail"].endswith("; lost: acme/kernels, run 77, job train")
+    assert "| SAVED" in found["serial"].splitlines()
+
+
 def steps(serial: str) -> list[str]:
     return [json.loads(line.split(" ", 1)[1])["step"] for line in serial.splitlines() if "GPU-AGENT-STEP " in line]
 

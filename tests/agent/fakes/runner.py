@@ -9,7 +9,7 @@ import json
 import tarfile
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -154,7 +154,11 @@ RUN = Path("/run/gpu-agent")
 
 
 def start_runner(
-    does: str, log: Callable[[str], None] = lambda _: None, docker: str = "none", blob: str = BLOB
+    does: str,
+    log: Callable[[str], None] = lambda _: None,
+    docker: str = "none",
+    blob: str = BLOB,
+    environment: Mapping[str, str] = HOOKS,
 ) -> Running:
     """Start a runner that runs this code. Call it on an emulated machine."""
     tree = Path("/run/tree")
@@ -163,7 +167,7 @@ def start_runner(
     system = System(run_folder=RUN)
     isolation = NetworkIsolation(system.runner_user(), docker, {"DOCKER_HOST": "unix:///run/docker.sock"})
     root = make_root(tree, CONFIG, isolation, system)
-    return Running(root, blob, isolation, HOOKS, system, Clock(), log)
+    return Running(root, blob, isolation, environment, system, Clock(), log)
 
 
 def long_enough() -> float:

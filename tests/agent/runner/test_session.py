@@ -41,7 +41,8 @@ def started(does: str, job: Job | None = None, refused: str = "") -> StartedRunn
     """Start the fake runner with this code, and hooks that know this job."""
     nothing = cast(Any, None)
     hooks = cast(Any, SimpleNamespace(job=job, refused=refused))
-    return StartedRunner(start_runner(does), hooks, nothing, nothing, nothing, Clock(), Sampler(nothing, (), Clock()))
+    sampler = Sampler(nothing, (), Clock())
+    return StartedRunner(start_runner(does), hooks, nothing, nothing, nothing, Clock(), sampler, nothing, 0)
 
 
 def nobody_asks(_: Mapping[str, str]) -> None:

@@ -163,6 +163,7 @@ def _registration_config(registration: Registration) -> dict[str, Any]:
         "docker": runner.docker,
         "idle_sec": runner.idle_sec,
         "register_sec": runner.register_sec,
+        "notice_grace_sec": runner.notice_grace_sec,
     }
     if github.registered_by == "manager":
         return {"registered_by": "manager", "runner": settings}

@@ -142,7 +142,7 @@ UPGRADES=(apt-daily.timer apt-daily-upgrade.timer apt-daily.service apt-daily-up
 # The properties of the agent's own systemd unit. Google's unit for startup scripts has KillMode=process and no OOMPolicy.
 # In that unit, a stop of the machine reaches the agent only after the network is down. An OOM kill of a job also kills
 # the process that copies the script's output. docs/adr/0018-a-unit-for-the-boot-agent.md explains each property.
-UNIT=(--collect --quiet --unit=gpu-agent --property=KillMode=mixed --property=TimeoutStopSec=25
+UNIT=(--collect --quiet --unit=gpu-agent --property=KillMode=mixed --property=TimeoutStopSec=30
   --property=OOMPolicy=continue --property=FailureAction=poweroff --property=RefuseManualStop=yes
   "--property=After=network.target network-online.target nftables.service docker.service rsyslog.service"
   --property=StandardOutput=journal+console --property=LogRateLimitIntervalSec=0)

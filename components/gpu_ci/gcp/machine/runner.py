@@ -71,6 +71,13 @@ class RunnerSettings(Args):
         le=1800,
         description="seconds for download, unpacking and registration of the runner together, 60 to 1800",
     )
+    notice_grace_sec: Integer = Field(
+        default=10,
+        ge=0,
+        le=12,
+        description="seconds that a job has to save its work after a notice of preemption, if it watches the notice "
+        "file, 0 to 12; a preempted VM is off after 30 s, and the end of the job and its report need 18 s",
+    )
 
     @field_validator("version", mode="before")
     @classmethod
