@@ -1,4 +1,4 @@
-"""One `run` step of a job, started and cancelled as by GitHub's runner, and a program that saves its work on SIGTERM."""
+"""One `run` step, started and cancelled as by GitHub's runner, and a program that saves its work on SIGTERM."""
 
 from __future__ import annotations
 

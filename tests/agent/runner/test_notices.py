@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import base64
 import json
-import os
 import time
 from pathlib import Path
 from types import SimpleNamespace
@@ -185,4 +184,4 @@ def test_a_full_disk_does_not_prevent_the_end(tmp_path: Path) -> None:
     (tmp_path / "runner").mkdir()
     Path(f"{notices.environment['GPU_CI_NOTICE_FILE']}.armed").touch()
     assert notices.is_armed
-    assert os.listdir(tmp_path / "runner") == ["armed"]
+    assert [path.name for path in (tmp_path / "runner").iterdir()] == ["armed"]

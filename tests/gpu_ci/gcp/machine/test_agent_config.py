@@ -85,7 +85,7 @@ def test_without_an_app_the_agent_gets_no_runner() -> None:
 
 
 def test_with_an_app_the_agent_gets_the_name_of_the_key_and_the_runner() -> None:
-    found = told(registration(docker="rootless", idleSec=900))
+    found = told(registration(docker="rootless", idleSec=900, noticeGraceSec=12))
     assert found.github == GithubConfig("acme", "17", 18, KEY, ["gpu", "l4"], runner_group="gpu")
     assert found.runner == RunnerConfig(
         "2.338.0",
@@ -96,6 +96,7 @@ def test_with_an_app_the_agent_gets_the_name_of_the_key_and_the_runner() -> None
         "rootless",
         900,
         300,
+        12,
     )
 
 
