@@ -54,6 +54,7 @@ def test_the_log_of_a_job_has_the_price_of_its_machine_and_its_gpu_use(monkeypat
     given: list[Any] = []
     monkeypatch.setattr(session, "Hooks", lambda *args: given.extend(args) or SimpleNamespace(environment={}))
     monkeypatch.setattr(session, "Running", lambda *_: None)
+    monkeypatch.setattr(session, "NoticeFile", lambda *_: SimpleNamespace(environment={}))
     monkeypatch.setattr(RunnerSetup, "_readable_agent", lambda _: None)
     monkeypatch.setattr(session.gpu_use, "summary", lambda *_: "GPU use 41%")
     setup = RunnerSetup(nothing, cast(Any, SimpleNamespace(up_sec=lambda: 1800.0)), Clock(), print)
