@@ -65,7 +65,8 @@ def over(reference: str) -> dict[str, Any]:
 def listed(*items: str) -> dict[str, Any]:
     """Return a task that writes a list."""
     text = ",".join(f'"{each}"' for each in items)
-    return task("list", script=f"""printf '[{text}]' > "$RESULT_ITEMS" """, results={"items": "array"})
+    shell = text.replace("$(", "$%s")  # not a reference in the Task
+    return task("list", script=f"""printf '[{shell}]' '(' '(' > "$RESULT_ITEMS" """, results={"items": "array"})
 
 
 def reports(*names: str) -> dict[str, Any]:
@@ -118,7 +119,6 @@ CASES = {
     "a-matrix": Case(
         [listed("x", "y z", "*"), task("each", script=ITEM, results=TEXT, matrix=over(EACH)),
          task("join", params=values(texts=["$(tasks.each.results.text[*])"])), reports("list", "each")],
-        more={"results": values(texts=["$(tasks.each.results.text[*])"])},
     ),
     "one-of-a-matrix-fails": Case(
         [listed("x", "y", "z"), task("each", script='test "$ITEM" != y; sleep 2', matrix=over(EACH)),
@@ -152,16 +152,27 @@ CASES = {
         [task("a", results=TEXT, script="exit 1"),
          task("last", last=True, params=values(one="$(tasks.a.results.text)")), task("other", last=True)]
     ),
+    "a-result-of-a-failed-task": Case(
+        [task("a", results=TEXT, script=f"{WRITES}; exit 1"),
+         task("last", last=True, params=values(one="$(tasks.a.results.text)"))]
+    ),
+    "a-large-matrix": Case(
+        [listed(*map(str, range(11))), task("each", script=ITEM, results=TEXT, matrix=over(EACH)),
+         task("join", params=values(texts=["$(tasks.each.results.text[*])"]))],
+    ),
     "a-result-that-is-too-large": Case(
         [task("a", results=TEXT, script="""head -c 5000 /dev/zero | tr '\\0' x > "$RESULT_TEXT" """), reports("a")]
     ),
     "a-list-that-is-no-list": Case(
-        [task("list", results={"items": "array"}, script="""printf 'x' > "$RESULT_ITEMS" """),
+        [task("list", retries=1, results={"items": "array"}, script="""printf 'x' > "$RESULT_ITEMS" """),
          task("each", matrix=over(EACH)), reports("list", "each")]
     ),
     "params": Case(
         [task("a", params=values(one="$(params.given)-$(params.default)"))],
-        more={"params": [{"name": "given"}, {"name": "default", "default": "d"}]}, params=values(given="$(params.x)"),
+        more={"params": [{"name": "given"}, {"name": "default", "default": "d"}]}, params=values(given="$RUN"),
+    ),
+    "a-param-like-a-reference": Case(
+        [listed("$(params.x)", "$(x)"), task("each", retries=1, matrix=over(EACH)), reports("each")]
     ),
     "more-gpus-than-a-node": Case([task("a", gpus=2, timeout="12s"), reports("a")]),
     "two-tasks-on-one-gpu": Case(
@@ -243,5 +254,5 @@ def ends(tier: Tier, real: Real, executor: Executor, request: pytest.FixtureRequ
 @pytest.mark.parametrize("name", CASES)
 def test_the_executor_runs_a_pipeline_as_tekton(ends: dict[str, list[Future[Seen]]], name: str) -> None:
     of_tekton, of_executor = (each.result() for each in ends[name])
-    assert of_executor == of_tekton
+    assert vars(of_executor) == vars(of_tekton)
     assert of_tekton.early == []

@@ -25,8 +25,9 @@ EMPTY_MATRIX = "Matrix Parameters have an empty array"
 
 # The same file, and taskrun_types.go: reasons of conditions.
 SUCCEEDED, FAILED, COMPLETED, CANCELLED, RUNNING = "Succeeded", "Failed", "Completed", "Cancelled", "Running"
-RUN_TIMEOUT, INVALID_RESULT = "PipelineRunTimeout", "InvalidTaskResultReference"
+RUN_TIMEOUT, INVALID = "PipelineRunTimeout", "PipelineValidationFailed"
 STEP_FAILED, TASK_CANCELLED, TASK_TIMEOUT = "StepFailed", "TaskRunCancelled", "TaskRunTimeout"
+TASK_INVALID, NO_POD = "TaskRunValidationFailed", "PodCreationFailed"
 NONE = "None"
 # pkg/apis/config/default.go, DefaultTimeoutMinutes.
 DEFAULT_TIMEOUT_SEC = 3600.0
@@ -170,7 +171,7 @@ class Run:
             task_run.attempts, task_run.started = task_run.attempts + 1, None
             return
         task_run.is_done, task_run.reason = True, reason
-        task_run.results = dict(results or {}) if reason == SUCCEEDED else {}
+        task_run.results = dict(results or {})
 
     def cancel(self) -> None:
         """Cancel the run as `spec.status: CancelledRunFinally` does: `finally` still runs."""
@@ -192,13 +193,16 @@ class Run:
                     self._stop(each, TASK_CANCELLED, work, by_timeout=timed_out)
                 elif each.started is not None and self._passed(each.started, each.timeout_sec):
                     self._stop(each, TASK_TIMEOUT, work)
-        try:
-            for name in self._next_tasks():
-                self._skips = {}
+        for name in self._next_tasks():
+            self._skips = {}
+            try:
                 self.task_runs[name] = self._create(name)
-        except MissingResult as error:
-            self._finish("False", INVALID_RESULT, str(error), work)
-            return work
+            except MissingResult as error:
+                # With a task of `finally`, Tekton 1.15 would wait for the timeout of the run.
+                counts = f"Tasks Completed: {len(self.task_runs)} (Failed: 0, Cancelled 0), Skipped: 0"
+                text = f'{counts}, Failed Validation: 1 ({error}, which is referenced by task "{name}")'
+                self._finish("False", INVALID, text, work)
+                return work
         self._skips = {}
         for task_run in self.all():
             if not (task_run.is_running or task_run.is_done):
@@ -272,14 +276,12 @@ class Run:
         if what == "reason":
             return self.reason(name)
         key = rest[0].removesuffix("[*]")
-        runs = self.task_runs.get(name, [])
-        if not self._is_successful(name) or any(key not in each.results for each in runs):
-            raise MissingResult(
-                f'Invalid task result reference: Could not find result with name {key} for task run "{name}"'
-            )
-        if runs[0].number is None:
-            return runs[0].results[key]
-        return [str(each.results[key]) for each in runs]
+        # In the order of their names, in which the tenth is before the second.
+        runs = sorted(self.task_runs.get(name, ()), key=lambda each: each.name)
+        found = [each.results[key] for each in runs if key in each.results]
+        if not found:
+            raise MissingResult(f'task "{name}" completed successfully but did not emit the result "{key}"')
+        return found[0] if runs[0].number is None else [str(each) for each in found]
 
     def _has_results(self, name: str) -> bool:
         try:
@@ -430,7 +432,7 @@ class Run:
         return any(each.by_timeout and each.reason == TASK_CANCELLED for each in self.task_runs[name])
 
     def results(self) -> list[dict[str, Value]]:
-        """Return the results of the ended run. Those of tasks without success are missing."""
+        """Return the results of the ended run. Those that no task wrote are missing."""
         found: list[dict[str, Value]] = []
         for name, value in self.result_values.items():
             try:

@@ -97,6 +97,11 @@ def graph_problems(name: str, pipeline: Mapping[str, Any], tasks: Mapping[str, A
                         "params.NAME, tasks.NAME.results.NAME or context.pipelineRun.name; in finally tasks.status"
                     )
                     yield _problem(f"{where}: unknown reference", f"$({reference})", expected)
+    matrices = {each["name"] for each in pipeline.get("tasks") or () if each.get("matrix")}
+    for at, each in enumerate(pipeline.get("results") or ()):
+        if read := sorted(parents(each) & matrices):
+            # Tekton has them only if another task reads them, too.
+            yield _problem(f"{path}.results[{at}]: a result of a matrix", ", ".join(read), "a result of another task")
     try:
         TopologicalSorter(graph).prepare()
     except CycleError as error:

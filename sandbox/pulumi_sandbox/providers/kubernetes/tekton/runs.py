@@ -15,7 +15,18 @@ from typing import Any
 from pulumi_sandbox.providers.kubernetes.objects import inner, items
 from pulumi_sandbox.providers.kubernetes.quantities import quantity
 from pulumi_sandbox.providers.kubernetes.scheduling.scheduler import POD, Placement, Scheduler
-from pulumi_sandbox.providers.kubernetes.tekton.engine import STEP_FAILED, SUCCEEDED, Run, TaskRun, Value, substitute
+from pulumi_sandbox.providers.kubernetes.tekton.engine import (
+    NO_POD,
+    STEP_FAILED,
+    SUCCEEDED,
+    TASK_INVALID,
+    Run,
+    TaskRun,
+    Value,
+    params_of,
+    references,
+    substitute,
+)
 from pulumi_sandbox.providers.kubernetes.tekton.fields import graph_problems, unsupported
 from pulumi_sandbox.providers.kubernetes.workloads.containers import MESSAGE_BYTES, Containers, Pod
 from pulumi_sandbox.providers.kubernetes.workloads.pods import pod
@@ -111,6 +122,12 @@ class Runs:
         spec = run["spec"]
         name = str(inner(spec, "pipelineRef", "name"))
         problems = list(unsupported("PipelineRun", str(run["metadata"]["name"]), spec))
+        problems += [
+            f"PipelineRun {run['metadata']['name']}: spec.params: the value of {key} has a reference\n"
+            f"  got: $({each})\n  expected: a value without $(…)\n  hint: a cluster with Tekton fails the run"
+            for key, value in params_of(spec.get("params")).items()
+            for each in references(value)
+        ]
         row = self.world.get(f"{API}:Pipeline", f"{namespace}/{name}")
         if row is None:
             raise Refused(
@@ -188,33 +205,42 @@ class _Execution:
 
     def _attempt(self, task_run: TaskRun) -> None:
         """Run one attempt of a TaskRun, from its pod to its end."""
-        stopped, reason = self.stopped[task_run.name], STEP_FAILED
-        results: Mapping[str, Value] = {}
+        reason: str
+        results: Mapping[str, Value]
         task = self.tasks[self.refs[task_run.task]]
         with tempfile.TemporaryDirectory(prefix="pulumi-sandbox-tekton-") as folder:
             paths = {
                 str(each["name"]): Path(folder).resolve() / str(each["name"]) for _, each in items(task.get("results"))
             }
             container, environment = self._container(task, task_run, paths)
-            spec = {
-                **self._pod_template(task_run.task),
-                "volumes": task.get("volumes") or [],
-                "containers": [container],
-            }
-            name = f"{task_run.name}-pod{f'-retry{task_run.attempts}' if task_run.attempts else ''}"
-            node = self._place(name, spec, task_run, stopped)
-            if node is not None:
-                self.runs.changed(self.engine.name, task_run, "Running")
-                facts = Pod(name, self.namespace, node, spec, environment, partial(self.runs.scheduler.gpus, node))
-                ended = self.runs.containers.run(
-                    facts, container, None, partial(self.runs.log, task_run.name), stopped.is_set
-                )
-                self.runs.world.delete(POD, f"{self.namespace}/{name}", self.engine.name)
-                if not ended.exit_code and (found := _results(task, paths)) is not None:
-                    reason, results = SUCCEEDED, found
+            if any(each.startswith("params.") for each in references(container)):  # the value of a param has one
+                reason, results = NO_POD, {}
+            else:
+                exit_code = self._run_pod(task, task_run, container, environment)
+                reason, results = _results(task, paths, exit_code) if exit_code is not None else (STEP_FAILED, {})
         with self.runs._lock:
             self.engine.ended(task_run, reason, results)
         self.runs.changed(self.engine.name, task_run, task_run.reason if task_run.is_done else "ToBeRetried")
+
+    def _run_pod(
+        self, task: Mapping[str, Any], task_run: TaskRun, container: dict[str, Any], environment: dict[str, str]
+    ) -> int | None:
+        """Run the pod of an attempt, and return the exit code; None if the attempt is stopped before its end."""
+        stopped = self.stopped[task_run.name]
+        spec = {
+            **self._pod_template(task_run.task),
+            "volumes": task.get("volumes") or [],
+            "containers": [container],
+        }
+        name = f"{task_run.name}-pod{f'-retry{task_run.attempts}' if task_run.attempts else ''}"
+        node = self._place(name, spec, task_run, stopped)
+        if node is None:
+            return None
+        self.runs.changed(self.engine.name, task_run, "Running")
+        facts = Pod(name, self.namespace, node, spec, environment, partial(self.runs.scheduler.gpus, node))
+        ended = self.runs.containers.run(facts, container, None, partial(self.runs.log, task_run.name), stopped.is_set)
+        self.runs.world.delete(POD, f"{self.namespace}/{name}", self.engine.name)
+        return None if ended.killed else ended.exit_code
 
     def _pod_template(self, task: str) -> dict[str, Any]:
         spec = self.run_object["spec"]
@@ -311,17 +337,17 @@ def _request(spec: Any, resource: str) -> Any:
     return sum(quantity(inner(each, "resources", "requests", resource)) or 0 for _, each in containers)
 
 
-def _results(task: Mapping[str, Any], paths: Mapping[str, Path]) -> dict[str, Value] | None:
-    """Return the written results; None if they do not fit into a termination message, or have the wrong type."""
+def _results(task: Mapping[str, Any], paths: Mapping[str, Path], exit_code: int) -> tuple[str, Mapping[str, Value]]:
+    """Return the reason of a TaskRun, and the results that its step wrote, also if the step failed."""
     texts = {key: path.read_text(encoding="utf-8", errors="replace") for key, path in paths.items() if path.is_file()}
     message = [_STARTED, *({"key": key, "value": text, "type": 1} for key, text in texts.items())]
-    if len(json.dumps(message, separators=(",", ":")).encode()) > MESSAGE_BYTES:
-        return None
+    if len(json.dumps(message, separators=(",", ":")).encode()) > MESSAGE_BYTES:  # in a message at the end of the step
+        return STEP_FAILED, {}
     found: dict[str, Value] = dict(texts)
     for _, each in items(task.get("results")):
         if each.get("type") == "array" and each["name"] in found:
             try:
                 found[each["name"]] = [str(one) for one in json.loads(texts[each["name"]])]
             except (ValueError, TypeError):
-                return None
-    return found
+                return TASK_INVALID, {}
+    return STEP_FAILED if exit_code else SUCCEEDED, found
