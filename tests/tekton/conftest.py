@@ -33,7 +33,7 @@ from tests.tekton.processes import LISTENER_METRICS_PORT, LISTENER_PORT, Tekton
 from tests.tekton.twins import Executor, Real
 from tools.notebook import NAME, OWNER, POOL, REPOSITORY
 
-APP = "1"
+APP = "470011"
 WEBHOOK_KEY = "the secret of the webhook"
 NODES = [{"name": "cpu-node", "labels": {}, "taints": [], "allocatable": SIZE}, gpu_node(pool=POOL)]
 IMAGE = ROOT / ".venv-notebook"
@@ -45,6 +45,8 @@ GIVEN: dict[str, Any] = {
     "repositories": [REPOSITORY],
     "image": f"ghcr.io/{OWNER}/notebook:1@sha256:{'a1' * 32}",
     "storage": {"kind": "claim", "storageClass": "shared"},
+    # The node has one GPU, so the scheduler makes notebooks wait. After a quota, Tekton tries again only after a minute.
+    "maxGpus": 2,
 }
 
 

@@ -261,11 +261,11 @@ class Pod:
         context = {**(self.given["spec"].get("securityContext") or {}), **(container.get("securityContext") or {})}
         for key in ("user", "group"):
             yield from (f"--{key[0]}id", str(context.get(f"runAs{key.title()}", 0)))
+        yield from ("--dev", "/dev", "--proc", "/proc", "--tmpfs", "/tmp", "--ro-bind", str(kubelet.image), _IMAGE)  # noqa: S108
         for path in ("/usr", "/etc", sys.base_prefix, *map(str, kubelet.visible)):
             yield from ("--ro-bind", path, path)
         for path in ("bin", "lib", "lib64", "sbin"):
             yield from ("--symlink", f"usr/{path}", f"/{path}")
-        yield from ("--dev", "/dev", "--proc", "/proc", "--tmpfs", "/tmp", "--ro-bind", str(kubelet.image), _IMAGE)  # noqa: S108
         if own:
             yield from ("--ro-bind", str(own), f"/ko-app/{own.name}")
         for mount in sorted(container.get("volumeMounts", ()), key=lambda each: len(each["mountPath"])):

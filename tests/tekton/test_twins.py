@@ -175,8 +175,8 @@ CASES = {
         [listed("$(params.x)", "$(x)"), task("each", retries=1, matrix=over(EACH)), reports("each")]
     ),
     "more-gpus-than-a-node": Case([task("a", gpus=2, timeout="12s"), reports("a")]),
-    "two-tasks-on-one-gpu": Case(
-        [listed("x", "y"), reports("each"),
+    "one-gpu-and-a-quota-of-two": Case(
+        [listed("x", "y", "z"), reports("each"),
          task("each", gpus=1, matrix=over(EACH), script='mkdir "$DIR/$RUN-gpu"; sleep 2; rmdir "$DIR/$RUN-gpu"')]
     ),
     "a-killed-step": Case([task("a", script="kill -9 $$"), task("b", "a"), reports("a")]),
@@ -199,7 +199,9 @@ def objects() -> Iterator[tuple[str, dict[str, Any]]]:
         "storageClassName": "shared",
         "resources": {"requests": {"storage": "1Gi"}},
     }
+    hard = {f"requests.{gpu_nodes.RESOURCE}": "2"}
     for kind, name, rest in (
+        ("ResourceQuota", "gpus", {"spec": {"hard": hard}}),
         ("PersistentVolumeClaim", "store", {"spec": storage}),
         ("ConfigMap", "files", {"data": {"a.txt": "a file\n"}}),
         ("Secret", "token", {"stringData": {"t": "a-secret"}}),

@@ -151,7 +151,7 @@ CASES: dict[str, tuple[dict[str, Any], Callable[[TaskRun], Outcome], dict[str, A
          ["Failed", "None", ""]),
     ),
     "a result is missing": (
-        {}, outcomes(prepare=(1, SUCCEEDED, {})), {}, (["prepare"], "InvalidTaskResultReference", {}, None),
+        {}, outcomes(prepare=(1, SUCCEEDED, {})), {}, (["prepare"], "PipelineValidationFailed", {}, None),
     ),
 }  # fmt: skip
 

@@ -91,7 +91,7 @@ OBJECTS: dict[str, Any] = {
             {"name": "last", "taskRef": {"name": "last"},
              "params": [RUN, {"name": "lengths", "value": ["$(tasks.each.status)", "$(tasks.each.reason)"]}]}
         ],
-        "results": [{"name": "lengths", "value": ["$(tasks.each.results.length[*])"]}],
+        "results": [{"name": "names", "value": ["$(tasks.list.results.names[*])"]}],
     },
     f"{TRIGGERS}:TriggerTemplate/p": {
         "params": params("run", "size"),
@@ -184,7 +184,7 @@ def test_two_runs_share_one_gpu_and_pass_their_values_on(cluster: Cluster) -> No
     for name in ("r1", "r2"):
         status, folder = cluster.status(name), cluster.storage / "gs/bucket/ci" / name
         assert status["conditions"][0]["reason"] == "Succeeded"
-        assert status["results"] == [{"name": "lengths", "value": ["a", "b"]}]
+        assert status["results"] == [{"name": "names", "value": ["a", "b"]}]
         assert (folder / "last").read_text() == "Succeeded Succeeded"
         times += [json.loads((folder / each).read_text()) for each in ("a", "b")]
     times.sort()
