@@ -1,1 +1,1 @@
-"""Decides whether a new model takes more traffic, from counts of requests. No module talks to anything."""
+"""Decides whether a new model takes more traffic, and moves the traffic. Only `targets` talks to a service."""

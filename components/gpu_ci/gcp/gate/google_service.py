@@ -318,6 +318,8 @@ def http_error(status: int, content: bytes) -> ApiError:
     try:
         error = json.loads(content)["error"]
         first = (error.get("errors") or [{}])[0]
-        return ApiError(str(first.get("reason", "")), str(error.get("message", "")), status)
+        # Services without `errors` have a `status`, such as FAILED_PRECONDITION.
+        reason = str(first.get("reason") or error.get("status") or "")
+        return ApiError(reason, str(error.get("message", "")), status)
     except (ValueError, KeyError, TypeError):
         return ApiError("", f"Google answered {status}: {content[:200].decode(errors='replace')}", status)

@@ -1,0 +1,1 @@
+"""The services whose traffic a rollout moves."""
