@@ -7,6 +7,7 @@ import random
 import re
 from collections.abc import Callable
 from datetime import UTC, datetime
+from functools import cache
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
@@ -28,12 +29,19 @@ class Killed(BaseException):
     """The program was killed in a request."""
 
 
-class Answer(Exception):
+class Answer(Exception):  # noqa: N818 - the answer of a request
     """An error of the API."""
 
     def __init__(self, code: int, status: str, message: str) -> None:
         super().__init__(message)
         self.code, self.status = code, status
+
+
+@cache
+def drawn(seed: str, rate: float, count: int) -> int:
+    """Return how many of the requests have failed or are slow."""
+    noise = random.Random(seed)
+    return sum(noise.random() < rate for _ in range(count))
 
 
 class FakeVertex:
@@ -229,7 +237,9 @@ class FakeVertex:
 
         def action() -> None:
             self.add(key, version, model.get("displayName", ""))
-            self.models[key] |= {each: model[each] for each in ("dedicatedResources", "serviceAccount") if each in model}
+            self.models[key] |= {
+                each: model[each] for each in ("dedicatedResources", "serviceAccount") if each in model
+            }
             if split:
                 self.set_split({key if each == "0" else each: percent for each, percent in split.items() if percent})
 
@@ -317,10 +327,9 @@ class FakeVertex:
         }
 
     def values(self, key: str, version: str, at: int, percent: int, is_latency: bool) -> list[tuple[str, Any]]:
-        noise = random.Random(f"{key} {at}")
         count = self.per_minute * percent // 100
         rate = self.slow.get(version, 0.02) if is_latency else self.rates.get(version, 0.01)
-        bad = sum(noise.random() < rate for _ in range(count))
+        bad = drawn(f"{key} {at}", rate, count)
         if not is_latency:
             return [("200", {"int64Value": str(count - bad)})] + ([("503", {"int64Value": str(bad)})] if bad else [])
         counts = ["0", str(count - bad), "0", "0", str(bad), "0", "0"]
@@ -341,4 +350,4 @@ class FakeVertex:
 
     @staticmethod
     def seconds(time: str) -> int:
-        return int(datetime.fromisoformat(time.replace("Z", "+00:00")).timestamp())
+        return int(datetime.fromisoformat(time).timestamp())

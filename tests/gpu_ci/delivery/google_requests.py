@@ -16,25 +16,29 @@ SERVICES = {"/v1/": "aiplatform.v1", "/v3/": "monitoring.v3"}
 def check(method: str, path: str, query: dict[str, list[str]], body: Any) -> None:
     """Raise AssertionError if the service has no such method, or if a parameter or a field of the body is wrong."""
     service = SERVICES[path[:4]]
-    found = next(
-        (
-            each
-            for each in _methods(service)
-            if each["httpMethod"] == method and re.fullmatch(_pattern(each["flatPath"]), path[1:])
-        ),
-        None,
-    )
+    found = _method(service, method, path)
     assert found, f"{service} has no method {method} {path}"
     for name in query:
         assert name in found["parameters"], f"{found['id']} has no parameter {name}"
     if "request" not in found:
         assert body is None, f"{found['id']} has no body"
         return
-    jsonschema.validate(body, {"$ref": f"#/schemas/{found['request']['$ref']}", "schemas": _schemas(service)})
+    _validator(service, found["request"]["$ref"]).validate(body)
+
+
+@cache
+def _validator(service: str, schema: str) -> Any:
+    return jsonschema.Draft7Validator({"$ref": f"#/schemas/{schema}", "schemas": _schemas(service)})
 
 
 def _pattern(flat_path: str) -> str:
     return re.sub(r"\{[^}]*\}", "[^/:]+", flat_path)
+
+
+@cache
+def _method(service: str, method: str, path: str) -> dict[str, Any] | None:
+    fitting = (each for each in _methods(service) if re.fullmatch(_pattern(each["flatPath"]), path[1:]))
+    return next((each for each in fitting if each["httpMethod"] == method), None)
 
 
 @cache

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable
+from copy import copy
+from functools import cache
 from typing import Any
 
 from gpu_ci.delivery.rollout import decide
-from gpu_ci.delivery.rollout.loop import Clock, ConflictError, Event, UnavailableError, run
+from gpu_ci.delivery.rollout.loop import Clock, Event, command, run
 from gpu_ci.delivery.rollout.settings import Settings
 from gpu_ci.delivery.targets.vertex import Monitoring, VertexEndpoint
 from gpu_ci.gcp.gate.vertex_api import VertexApi
@@ -23,18 +25,34 @@ def settings(**changed: Any) -> Settings:
     return Settings.model_validate({key: value for key, value in (quick | changed).items() if value is not None})
 
 
+class Connected:
+    """Google's client with a fake as its connection."""
+
+    fake: FakeVertex
+
+    def _connection(self) -> Any:
+        return self.fake
+
+
+class Api(Connected, VertexApi):
+    pass
+
+
+class Counts(Connected, Monitoring):
+    pass
+
+
+@cache
+def clients() -> tuple[Api, Counts]:
+    """Return Google's clients. They take a third of a second."""
+    return Api("europe-west4", retries=0), Counts(retries=0)
+
+
 def target(fake: FakeVertex) -> VertexEndpoint:
     """Return the endpoint of the fake, through Google's client."""
-
-    class Api(VertexApi):
-        def _connection(self) -> Any:
-            return fake
-
-    class Counts(Monitoring):
-        def _connection(self) -> Any:
-            return fake
-
-    return VertexEndpoint(ENDPOINT, Api("europe-west4", retries=0), Counts(retries=0))
+    api, counts = map(copy, clients())
+    api.fake = counts.fake = fake
+    return VertexEndpoint(ENDPOINT, api, counts)
 
 
 class Rollout:
@@ -47,29 +65,19 @@ class Rollout:
         self.target = target(self.fake)
         self.events: list[Event] = []
 
-    def start(self, version: str = GOOD) -> decide.Write | decide.End:
-        return self._write(
-            lambda: decide.start(self.target.read(), "scan", version, self.settings, int(self.fake.now))
-        )
+    @property
+    def clock(self) -> Clock:
+        return Clock(lambda: self.fake.now, self.fake.sleep)
 
-    def command(self, make: Callable[..., decide.Write | None], *arguments: Any) -> decide.Write | None:
-        return self._write(lambda: make(self.target.read(), *arguments))
+    def start(self, version: str = GOOD) -> Any:
+        return self.command(lambda state: decide.start(state, "scan", version, self.settings, int(self.fake.now)))
 
-    def _write(self, make: Callable[[], Any]) -> Any:
-        for _ in range(20):
-            try:
-                action = make()
-                if isinstance(action, decide.Write):
-                    state = self.target.read()
-                    self.target.write(state, action.split, state.merged(action.journal))
-                return action
-            except (ConflictError, UnavailableError):
-                self.fake.sleep(1)
-        raise AssertionError("20 conflicts in a row")
+    def command(self, make: Callable[..., Any], *arguments: Any) -> Any:
+        return command(self.target, lambda state: make(state, *arguments), self.clock)[1]
 
     def watch(self, minutes: float | None = None) -> decide.End:
         until = None if minutes is None else self.fake.now + 60 * minutes
-        return run(self.target, self.settings, Clock(lambda: self.fake.now, self.fake.sleep), self.events.append, until)
+        return run(self.target, self.settings, self.clock, self.events.append, until)
 
     def patches(self) -> list[dict[str, Any]]:
         return [body for kind, body in self.fake.changes if kind == "patch"]
@@ -109,6 +117,8 @@ class History:
         is_in_metrics = "timeSeries" in path
         if self.random.random() >= self.chance:
             return None
+        if path.endswith("deployModel") and self.random.random() < 0.4:
+            return "failed-operation"
         return self.random.choice([each for each in FAULTS if (each == "late-metrics") <= is_in_metrics])
 
     def other_writer(self) -> None:
@@ -123,15 +133,13 @@ class History:
     def run(self) -> decide.End:
         """Return the last end. Programs that are killed are started again after some minutes."""
         rollout, fake = self.rollout, self.rollout.fake
+        is_started = False
         for _ in range(200):
             try:
-                try:
-                    started = rollout.start(self.version)
-                    if isinstance(started, decide.End) and started.status == "done":
-                        return started
-                    end = rollout.watch(self.random.choice([None, 20]))
-                except decide.RefusedError as error:
-                    return decide.End("error", "refused", str(error))
+                if not is_started:
+                    rollout.start(self.version)
+                    is_started = True
+                end = rollout.watch(self.random.choice([None, 20]))
                 self.ends.append(end)
                 if end.status in ("done", "rolled-back", "none"):
                     return end

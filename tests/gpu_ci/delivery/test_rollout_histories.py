@@ -5,20 +5,15 @@ from __future__ import annotations
 import pytest
 
 from . import google_requests
-from .rollouts import History
+from .rollouts import BAD, History
 
 FAST, ALL = 200, 2000
 
 
-@pytest.fixture(autouse=True)
-def token(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("GOOGLE_OAUTH_ACCESS_TOKEN", "planted")
-
-
 def test_histories_with_faults() -> None:
-    ends = [check(seed) for seed in range(FAST)]
-    # Good and bad models, with and without traffic: all ends occur.
-    assert {"done", "rolled-back", "error"} <= set(ends), set(ends)
+    reasons = {check(seed) for seed in range(FAST)}
+    # Good and bad models, with and without traffic, and failed operations: all ends occur.
+    assert {"", "errors", "requested", "deploy-failed", "max-hold"} <= reasons
 
 
 @pytest.mark.slow
@@ -29,6 +24,7 @@ def test_more_histories_with_faults(part: int) -> None:
 
 
 def check(seed: int) -> str:
+    """Run a history, check what holds in each, and return the reason of its end."""
     history = History(seed)
     end = history.run()
     fake, rollout = history.rollout.fake, history.rollout
@@ -52,11 +48,14 @@ def check(seed: int) -> str:
         labels = fake.labels
         winner = labels["gpu-ci-rollout"] if end.status == "done" else labels["gpu-ci-stable"]
         assert fake.split == ({winner: 100} if winner else {}), (seed, end)
-        if end.status == "rolled-back" and "undeploy" not in end.reason and not history.chance:
-            assert labels["gpu-ci-rollout"] not in fake.models, (seed, end)
-    if history.version == "5" and fake.per_minute and history.rollout.settings.strategy == "canary" and fake.splits:
-        if labels_stable := fake.labels.get("gpu-ci-stable"):
-            assert end.status != "done" or history.foreign, (seed, end, labels_stable)
+        # After the faults, one more pass leaves no model without use.
+        fake.fault = lambda *_: None
+        fake.sleep(3600)
+        rollout.watch()
+        assert end.status == "done" or labels["gpu-ci-rollout"] not in fake.models, (seed, end)
+    is_judged = history.version == BAD and fake.per_minute and rollout.settings.strategy == "canary" and patches
+    if is_judged and patches[0]["labels"]["gpu-ci-stable"] and not history.foreign:
+        assert end.status != "done", (seed, end)
     for request in fake.requests:
         google_requests.check(*request)
-    return end.status
+    return end.reason

@@ -222,6 +222,11 @@ def start(state: State, model: str, version: str, settings: Settings, now: int) 
         raise RefusedError(
             "a rollout is open", str(journal), "no open rollout", "gpu-ci deploy rollback ends it; watch continues it"
         )
+    if journal and journal.status == ROLLED_BACK and journal.rollout in state.deployed.keys() - state.split.keys():
+        raise RefusedError(
+            "the model of the last rollout is still deployed", str(journal), "no rest of that rollout",
+            f"gpu-ci deploy watch {state.name} undeploys it",
+        )  # fmt: skip
     if len(state.split) > 1 or (state.deployed and not state.split):
         raise RefusedError(
             "the traffic is not on one model", _shares(state.split), "one deployed model with 100 %",
@@ -235,9 +240,7 @@ def start(state: State, model: str, version: str, settings: Settings, now: int) 
             "the machines of the canary are unknown", "no stable model with dedicatedResources",
             "machine in the settings", "add machine: {type: g2-standard-8, accelerator: NVIDIA_L4}",
         )  # fmt: skip
-    used = {*state.deployed, journal.rollout if journal else ""}
-    ids = (deployed_id(state.name, model, version, attempt) for attempt in range(len(used) + 1))
-    rollout = next(each for each in ids if each not in used)
+    rollout = deployed_id(state.name, model, version, now)
     opened = Journal(rollout, model, version, stable.id if stable else "", DEPLOY, now, OPEN)
     return Write(opened.split(), opened, f"{opened}: the rollout begins")
 

@@ -13,6 +13,7 @@ from gpu_ci.delivery.rollout.state import BadJournalError, Journal, State
 
 POLL_SEC = 30.0
 _FIRST_PAUSE_SEC, _LONGEST_PAUSE_SEC = 1.0, 60.0
+_MOST_ATTEMPTS = 8
 MOST_TROUBLES = 30
 """The failed passes in a row after which the loop ends: 27 minutes. The rollout stays as it is."""
 
@@ -66,6 +67,33 @@ class Clock(NamedTuple):
 
     now: Callable[[], float]
     sleep: Callable[[float], None]
+
+
+def command(
+    target: Target, make: Callable[[State], Write | End | None], clock: Clock
+) -> tuple[State, Write | End | None]:
+    """Decide from the current state, and write. Return the state and the decision.
+
+    After a conflict or a lost answer, the decision is made again from the new state.
+
+    Raises:
+        RefusedError: The endpoint is not in a state for this command.
+        UnavailableError, ConflictError: The service has not executed the write for 2 minutes.
+        RejectedError, BadJournalError: As in `run`.
+    """
+    for attempt in range(1, _MOST_ATTEMPTS + 1):
+        try:
+            state = target.read()
+            action = make(state)
+            if isinstance(action, Write):
+                target.write(state, action.split, state.merged(action.journal))
+                state = state._replace(split=action.split, labels=state.merged(action.journal))
+            return state, action
+        except (ConflictError, UnavailableError):
+            if attempt == _MOST_ATTEMPTS:
+                raise
+        clock.sleep(_pause(attempt))
+    raise AssertionError
 
 
 def run(
@@ -191,4 +219,4 @@ def _minutes(
 
 
 def _pause(troubles: int) -> float:
-    return min(_LONGEST_PAUSE_SEC, _FIRST_PAUSE_SEC * 2 ** (troubles - 1))
+    return min(_LONGEST_PAUSE_SEC, _FIRST_PAUSE_SEC * 2.0 ** (troubles - 1))

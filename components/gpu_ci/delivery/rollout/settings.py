@@ -82,7 +82,7 @@ class Settings(_Settings):
         Step(percent=percent, minutes=10) for percent in (10, 25, 50, 75)
     ]
     """The steps before all traffic, with rising percentages."""
-    errors: Errors = Errors()  # type: ignore[call-arg]
+    errors: Errors = Errors()
     """The rules for failed requests."""
     latency: Latency | None = None
     """The rules for slow requests. Without them, latency is not judged."""
@@ -141,4 +141,4 @@ class Settings(_Settings):
             step_minutes=self.bake_minutes if percent == ALL else earlier[-1],
             max_hold_minutes=self.max_hold,
             on_max_hold=self.on_max_hold,
-        )  # type: ignore[call-arg]
+        )

@@ -121,7 +121,7 @@ _CHECKS = (
 )
 
 
-def deployed_id(endpoint: str, model: str, version: str, attempt: int) -> str:
-    """Return an id of 10 digits. The same arguments have the same id, so that a repeated request deploys once."""
-    digest = hashlib.sha256(f"{endpoint}\n{model}@{version}\n{attempt}".encode()).digest()
+def deployed_id(endpoint: str, model: str, version: str, begin: int) -> str:
+    """Return the id of a canary, 10 digits. The journal has it before the request, so a repeated one deploys once."""
+    digest = hashlib.sha256(f"{endpoint}\n{model}@{version}\n{begin}".encode()).digest()
     return str(10**9 + int.from_bytes(digest[:8], "big") % (9 * 10**9))

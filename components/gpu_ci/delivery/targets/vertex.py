@@ -6,6 +6,7 @@ import math
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
+from functools import cached_property
 from typing import Any, TypeVar
 
 from gpu_ci.delivery.judge import Counts, Minute
@@ -116,6 +117,10 @@ class Monitoring(GoogleService):
     def __init__(self, address: str = "", retries: int = 3) -> None:
         super().__init__("monitoring", "v3", address, PLATFORM, retries)
 
+    @cached_property
+    def _series(self) -> Any:
+        return self._service.projects().timeSeries()
+
     def counts(self, endpoint: str, begin: int, end: int, limit_ms: float | None) -> dict[str, dict[int, Counts]]:
         """Return the counts by deployed model and minute (minutes since 1970).
 
@@ -176,7 +181,7 @@ class Monitoring(GoogleService):
                 "aggregation_groupByFields": grouped,
                 **page,
             }
-            answer = self._run(self._service.projects().timeSeries().list(**arguments))
+            answer = self._run(self._series.list(**arguments))
             if answer.get("executionErrors") or answer.get("unreachable"):
                 raise ApiError("unreachable", "Cloud Monitoring returned a part of the data", 503)
             for series in answer.get("timeSeries", ()):
