@@ -14,12 +14,14 @@ NOT_FOUND = 404
 # The environment variable with the address of each service, as in Terraform's Google provider. All paths of the API
 # start with this address. It contains the version of the API.
 ENDPOINTS = {
+    "aiplatform": "GOOGLE_VERTEX_AI_CUSTOM_ENDPOINT",
     "artifactregistry": "GOOGLE_ARTIFACT_REGISTRY_CUSTOM_ENDPOINT",
     "cloudbuild": "GOOGLE_CLOUD_BUILD_CUSTOM_ENDPOINT",
     "cloudresourcemanager": "GOOGLE_RESOURCE_MANAGER_V3_CUSTOM_ENDPOINT",
     "compute": "GOOGLE_COMPUTE_CUSTOM_ENDPOINT",
     "container": "GOOGLE_CONTAINER_CUSTOM_ENDPOINT",
     "iam": "GOOGLE_IAM_CUSTOM_ENDPOINT",
+    "monitoring": "GOOGLE_MONITORING_CUSTOM_ENDPOINT",
     "orgpolicy": "GOOGLE_ORG_POLICY_CUSTOM_ENDPOINT",
     "secretmanager": "GOOGLE_SECRET_MANAGER_CUSTOM_ENDPOINT",
     "serviceusage": "GOOGLE_SERVICE_USAGE_CUSTOM_ENDPOINT",
@@ -76,7 +78,7 @@ def calls_over(http: Any) -> Call:
 
     @cache
     def client(service: str, version: str) -> Any:
-        address = _custom_address(service, version)
+        address = custom_address(service, version)
         options = {"api_endpoint": address} if address else {}
         return build(service, version, http=http, client_options=options, static_discovery=True, cache_discovery=False)
 
@@ -94,7 +96,7 @@ def calls_over(http: Any) -> Call:
     return call
 
 
-def _custom_address(service: str, version: str) -> str:
+def custom_address(service: str, version: str) -> str:
     """Return the address from the environment, or an empty text for Google's own address.
 
     The version is removed from the address if Google's client adds the version itself.

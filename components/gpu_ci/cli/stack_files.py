@@ -194,7 +194,7 @@ def read(path: Path) -> StackFile:
 
 def parse(path: Path, text: str, defaults: Mapping[str, Any] | None = None) -> StackFile:
     """Return the stack file with this text, and with these values of missing keys. See `read`."""
-    document = _document(path, text)
+    document = yaml_document(path, text)
     if document is None and path.name.startswith("Pulumi."):  # an empty file, which Pulumi reads as an empty map
         document = {"config": {}}
     if not isinstance(document, dict) or not isinstance(document.get("config"), dict):
@@ -223,7 +223,7 @@ def _project_config(path: Path) -> dict[str, Any]:
     A key without a namespace is one of the project. A map has the value under `value` or `default`
     (pulumi/pulumi@v3.206.0: sdk/go/common/workspace/config.go, mergeConfig; project.go, RewriteShorthandConfigValues).
     """
-    document = _document(path, _text(path)) if path.is_file() else None
+    document = yaml_document(path, _text(path)) if path.is_file() else None
     if not isinstance(document, dict) or not isinstance(document.get("config"), dict):
         return {}
     found = {}
@@ -305,7 +305,8 @@ _StrictLoader.yaml_implicit_resolvers = {
 _StrictLoader.add_implicit_resolver(_BOOL, re.compile("true|True|TRUE|false|False|FALSE"), list("tTfF"))
 
 
-def _document(path: Path, text: str) -> Any:
+def yaml_document(path: Path, text: str) -> Any:
+    """Return the value of a YAML file. Raise ProblemsFound with the line if the YAML is invalid."""
     try:
         return yaml.load(text, _StrictLoader)  # noqa: S506 - it is a SafeLoader
     except yaml.MarkedYAMLError as error:

@@ -13,17 +13,19 @@ _STEP = re.compile(r'\["([^"]*)"\]|\[(\d+)\]|([^.\[]+)')
 LineOf = Callable[[str], int | None]
 
 
-def lines_of(text: str) -> LineOf:
+def lines_of(text: str, top: str = "config") -> LineOf:
     """Return a function that finds the line of a path such as `gpu-ci:pools.l4.zones[0]`.
 
     If the file does not have the path, the function returns the line of the longest existing part of the path. It
-    returns None if no part exists, or if the file is not valid YAML.
+    returns None if no part exists, or if the file is not valid YAML. Paths begin below the key `top`, or at the top of
+    the file if `top` is empty.
     """
     try:
         root = yaml.compose(text, yaml.SafeLoader)
     except (yaml.YAMLError, ValueError, RecursionError):
         root = None
-    return lambda path: _line(entry(root, "config"), path)
+    found = entry(root, top) if top else (root, root) if root else None
+    return lambda path: _line(found, path)
 
 
 def no_line(_path: str) -> None:

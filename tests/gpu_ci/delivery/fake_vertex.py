@@ -72,6 +72,7 @@ class FakeVertex:
         self.late_sec = 120
         self.metrics_start_late_sec = 120
         self.deploy_sec, self.undeploy_sec = 600, 120
+        self.replica_sec = 90
         self.models: dict[str, dict[str, Any]] = {}
         self.labels: dict[str, str] = {"team": "vision"}
         self.split: dict[str, int] = {}
@@ -93,7 +94,6 @@ class FakeVertex:
             "createTime": self.time(self.now),
             "dedicatedResources": MACHINES,
             "serviceAccount": "serving@acme.iam.gserviceaccount.com",
-            "status": {"availableReplicaCount": 1, "lastUpdateTime": self.time(self.now)},
         }
 
     def sleep(self, seconds: float) -> None:
@@ -156,6 +156,8 @@ class FakeVertex:
         try:
             if fault == "quota":
                 raise Answer(429, "RESOURCE_EXHAUSTED", "Quota exceeded for aiplatform.googleapis.com")
+            if fault == "forbidden":
+                raise Answer(403, "PERMISSION_DENIED", "Permission 'aiplatform.endpoints.update' denied")
             if fault == "outage":
                 raise Answer(503, "UNAVAILABLE", "The service is currently unavailable.")
             return 200, self.route(method, path, query, body, fault)
@@ -188,9 +190,16 @@ class FakeVertex:
             "labels": dict(self.labels),
             "createTime": self.time(1_799_000_000),
             "updateTime": self.time(self.now),
-            **({"deployedModels": list(self.models.values())} if self.models else {}),
+            **({"deployedModels": [self.with_status(each) for each in self.models.values()]} if self.models else {}),
             **({"trafficSplit": dict(self.split)} if self.split else {}),
         }
+
+    def with_status(self, model: dict[str, Any]) -> dict[str, Any]:
+        """Return a deployed model with its replicas, which come after the operation has ended."""
+        available = int(self.now >= self.seconds(model["createTime"]) + self.replica_sec)
+        # As in JSON of a proto, a count of 0 is left out.
+        count = {"availableReplicaCount": available} if available else {}
+        return {**model, "status": {**count, "lastUpdateTime": self.time(self.now)}}
 
     def patch(self, query: Any, body: Any) -> Any:
         if body.get("etag") and body["etag"] != f"etag-{self.revision}":
@@ -301,13 +310,12 @@ class FakeVertex:
         is_latency = "prediction_latencies" in query["filter"][0]
         points: dict[tuple[str, str], list[Any]] = {}
         for at in range(begin, end, 60):
-            if at + 60 + self.late_sec > self.now:
-                continue
+            is_complete = at + 60 + self.late_sec <= self.now
             for key, percent in self.share(at).items():
                 found = self.models.get(key)
                 if found is None or at < self.seconds(found["createTime"]) + self.metrics_start_late_sec:
                     continue
-                for code, value in self.values(key, found["modelVersionId"], at, percent, is_latency):
+                for code, value in self.values(key, found["modelVersionId"], at, percent, is_latency, is_complete):
                     interval = {"startTime": self.time(at), "endTime": self.time(at + 60)}
                     points.setdefault((key, code), []).append({"interval": interval, "value": value})
         return {
@@ -326,10 +334,15 @@ class FakeVertex:
             ]
         }
 
-    def values(self, key: str, version: str, at: int, percent: int, is_latency: bool) -> list[tuple[str, Any]]:
+    def values(
+        self, key: str, version: str, at: int, percent: int, is_latency: bool, is_complete: bool
+    ) -> list[tuple[str, Any]]:
         count = self.per_minute * percent // 100
         rate = self.slow.get(version, 0.02) if is_latency else self.rates.get(version, 0.01)
         bad = drawn(f"{key} {at}", rate, count)
+        if not is_complete:
+            # The counts of different codes do not arrive together.
+            return [] if is_latency or not bad else [("503", {"int64Value": str(bad)})]
         if not is_latency:
             return [("200", {"int64Value": str(count - bad)})] + ([("503", {"int64Value": str(bad)})] if bad else [])
         counts = ["0", str(count - bad), "0", "0", str(bad), "0", "0"]

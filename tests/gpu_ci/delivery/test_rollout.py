@@ -144,7 +144,7 @@ def test_paused_rollout_stays_until_resumed() -> None:
 def test_paused_rollout_with_a_bad_model_is_rolled_back() -> None:
     rollout = Rollout()
     rollout.start(BAD)
-    rollout.watch(11)
+    rollout.watch(13)
     rollout.command(decide.pause)
     rollout.fake.sleep(900)
     assert rollout.watch()[:2] == ("rolled-back", "errors")
@@ -263,6 +263,17 @@ def test_machines_that_never_come_are_a_rollback() -> None:
     _, end = run(fake=fake)
     assert (end.status, end.reason) == ("rolled-back", "deploy-timeout")
     assert list(fake.models) == ["5001"]
+
+
+def test_canary_gets_no_traffic_before_its_replicas_run() -> None:
+    fake = FakeVertex()
+    fake.replica_sec = 900
+    rollout = Rollout(fake)
+    rollout.start()
+    assert rollout.watch(20).status == "open"
+    assert canary(rollout) in fake.models
+    assert fake.split == STABLE
+    assert rollout.events[-1].text.endswith("0 of 1 replicas")
 
 
 def test_broken_label_names_the_label() -> None:

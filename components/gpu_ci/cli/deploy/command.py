@@ -9,6 +9,16 @@ from gpu_ci.cli.lazy import Lazy
 _MODULES = {
     "plan": ("gpu_ci.cli.deploy.plan", "Show which bad canaries the traffic can reveal, and how soon."),
     "judge": ("gpu_ci.cli.deploy.judge", "Decide whether a canary advances, holds or is rolled back."),
+    "start": (
+        "gpu_ci.cli.deploy.rollout:start",
+        "Move the traffic of an endpoint to a new model step by step.",
+    ),
+    "watch": ("gpu_ci.cli.deploy.rollout:watch", "Continue the rollout of an endpoint."),
+    "status": ("gpu_ci.cli.deploy.rollout:status", "Print the rollout of an endpoint and its deployed models."),
+    "pause": ("gpu_ci.cli.deploy.rollout:pause", "Keep the traffic split of the open rollout."),
+    "resume": ("gpu_ci.cli.deploy.rollout:resume", "Begin the step of a paused rollout again."),
+    "rollback": ("gpu_ci.cli.deploy.rollout:rollback", "Give all traffic back to the stable model."),
+    "cleanup": ("gpu_ci.cli.deploy.rollout:cleanup", "Undeploy models of earlier rollouts."),
 }
 
 

@@ -180,14 +180,12 @@ def _close(
 ) -> Action:
     """Return the removal of the next model that is not needed, or the end."""
     if journal.status == ROLLED_BACK:
-        canary = state.deployed.get(journal.rollout)
-        if canary is None and journal.rollout in pending:
-            return Wait(f"{journal} is still being deployed; it is undeployed after that")
-        remaining = [canary] if canary and canary.id not in state.split else []
         text = f"{journal} was rolled back: {journal.reason}"
+        if journal.rollout not in state.deployed and journal.rollout in pending:
+            return Wait(f"{journal} is still being deployed; it is undeployed after that")
     else:
-        remaining = removable(state, settings.keep)
         text = f"{journal} has all traffic"
+    remaining = removable(state, settings.keep)
     for model in remaining:
         if model.id in pending:
             return Wait(f"{model} is being undeployed")
@@ -198,16 +196,23 @@ def _close(
 
 
 def removable(state: State, keep: int) -> list[Deployed]:
-    """Return the deployed models of earlier rollouts that are not among the newest `keep`, oldest first.
+    """Return the model of a rolled back rollout, and the models of earlier rollouts that are not among the newest.
 
     A model with traffic, the stable model and models that gpu-ci did not deploy always stay. During a rollout all do.
+
+    Args:
+        state: The endpoint.
+        keep: The number of models of rollouts that stay.
     """
     journal = state.journal()
     if journal is None or journal.is_active:
         return []
-    stays = {*state.split, journal.stable} | ({journal.rollout} if journal.status == DONE else set())
+    is_bad = journal.status == ROLLED_BACK
+    stays = {*state.split, journal.stable, *([] if is_bad else [journal.rollout])}
     ours = sorted((each for each in state.deployed.values() if each.is_ours), key=lambda each: (each.created, each.id))
-    return [each for each in ours[: max(0, len(ours) - keep)] if each.id not in stays]
+    bad = [each for each in ours if is_bad and each.id == journal.rollout]
+    others = [each for each in ours if each not in bad]
+    return [each for each in bad + others[: max(0, len(others) - keep)] if each.id not in stays]
 
 
 def start(state: State, model: str, version: str, settings: Settings, now: int) -> Write | End:

@@ -106,7 +106,7 @@ def run(
         settings: The settings.
         clock: The time and the pause.
         report: Gets each change, and each new reason to wait.
-        until: The time to stop, in seconds since 1970. The rollout stays open.
+        until: The time to stop, in seconds since 1970. The rollout stays open. One pass is always made.
     """
     operations: dict[str, str] = {}
     failed: dict[str, str] = {}
@@ -132,8 +132,6 @@ def run(
             if isinstance(action, End):
                 say(state, action.text, False)
                 return action
-            if until is not None and now >= until:
-                return End("open", "time-over", text or "the rollout is open")
             if isinstance(action, Write):
                 target.write(state, action.split, state.merged(action.journal))
                 after = state._replace(split=action.split, labels=state.merged(action.journal))
@@ -147,6 +145,8 @@ def run(
                 said = f"{action.journal} is being deployed" if isinstance(action, Deploy) else action.text
                 say(state, said, False)
             troubles = 0
+            if until is not None and now >= until and not isinstance(action, Write):
+                return End("open", "time-over", text)
         except ConflictError as error:
             # The state has changed, or Google runs another operation of this endpoint.
             troubles += 1
@@ -162,7 +162,7 @@ def run(
                 return End("error", "unavailable", f"{problem}; gpu-ci deploy watch continues the rollout")
             if until is not None and clock.now() >= until:
                 return End("open", "time-over", problem)
-        clock.sleep(pause)
+        clock.sleep(pause if until is None else min(pause, max(0.0, until - clock.now())))
 
 
 def _operate(

@@ -1,0 +1,101 @@
+"""Reads the names and the settings of a rollout, and connects to the endpoint."""
+
+from __future__ import annotations
+
+import re
+import time
+from pathlib import Path
+from typing import Any
+
+import click
+from pydantic import ValidationError
+
+from gpu_ci.cli import clock
+from gpu_ci.cli.google_api import custom_address
+from gpu_ci.cli.mistakes import Mistakes, read_bytes
+from gpu_ci.cli.output import InputError
+from gpu_ci.delivery.rollout.loop import Clock
+from gpu_ci.delivery.rollout.settings import Settings
+from gpu_ci.delivery.targets.vertex import ENDPOINT, Monitoring, VertexEndpoint
+from gpu_ci.gcp.gate.google_service import ApiError
+from gpu_ci.gcp.gate.vertex_api import VertexApi
+
+_MODEL = re.compile(
+    r"((?P<parent>projects/[^/]+/locations/[^/]+)/models/)?(?P<id>[a-z0-9_][a-z0-9_-]{0,62})@(?P<version>[1-9]\d{0,9})"
+)
+_DURATION = re.compile(r"(\d{1,4})(s|m|h)")
+_UNITS = {"s": 1, "m": 60, "h": 3600}
+_SETTINGS = "the settings of a rollout in YAML"
+_SETTINGS_HINT = "such as strategy: canary; an empty file has the defaults"
+
+
+class Duration(click.ParamType[float]):
+    """A time such as 50m, in seconds."""
+
+    name = "duration"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
+        found = _DURATION.fullmatch(str(value))
+        if not found:
+            self.fail(f"got {value!r}, expected a time such as 50m, 90s or 5h", param, ctx)
+        return float(int(found[1]) * _UNITS[found[2]])
+
+
+def read_settings(file: str | None, mistakes: Mistakes) -> Settings:
+    """Return the settings of a file, or the defaults without a file or after a mistake."""
+    if file is None:
+        return Settings()
+    before = mistakes.count
+    content = read_bytes(file, _SETTINGS, _SETTINGS_HINT, mistakes)
+    if mistakes.count > before:
+        return Settings()
+    from gpu_ci.cli.stack_files import yaml_document
+    from gpu_ci.stack.lines import lines_of
+    from gpu_ci.validation_errors import explain
+
+    document = yaml_document(Path(file), content.decode())
+    try:
+        return Settings.model_validate({} if document is None else document)
+    except ValidationError as error:
+        line_of = lines_of(content.decode(), "")
+        for problem in explain(error, Settings):
+            line = line_of(problem.path)
+            mistakes.add_problem(f"{file}:{line}" if line else file, problem)
+    return Settings()
+
+
+def check_endpoint(name: str, mistakes: Mistakes) -> None:
+    if not ENDPOINT.fullmatch(name):
+        mistakes.add(
+            "ENDPOINT", "", "is not the name of an endpoint", repr(name),
+            "projects/PROJECT/locations/LOCATION/endpoints/ID", "gcloud ai endpoints list --region LOCATION --uri",
+        )  # fmt: skip
+
+
+def read_model(name: str, endpoint: str, mistakes: Mistakes) -> tuple[str, str]:
+    """Return the id and the version of a model, which must be in the project and location of the endpoint."""
+    found = _MODEL.fullmatch(name)
+    parent = endpoint.rpartition("/endpoints/")[0]
+    if not found:
+        hint = "an alias can move during a rollout; gcloud ai models list-version ID shows the numbers"
+        mistakes.add("MODEL", "", "is not a version of a model", repr(name), "ID@NUMBER, such as scan@4", hint)
+        return "", ""
+    if found["parent"] and found["parent"] != parent:
+        hint = f"copy the model there, or write {found['id']}@{found['version']}"
+        mistakes.add("MODEL", "", "is not next to the endpoint", found["parent"], parent, hint)
+    return found["id"], found["version"]
+
+
+def connect(name: str) -> VertexEndpoint:
+    """Return the endpoint. Raise InputError without credentials."""
+    match = ENDPOINT.fullmatch(name)
+    location = match["location"] if match else ""
+    try:
+        api = VertexApi(location, custom_address("aiplatform", "v1"))
+        return VertexEndpoint(name, api, Monitoring(custom_address("monitoring", "v3")))
+    except ApiError as error:
+        raise InputError(f"{name}: {error}", hint="gcloud auth application-default login") from None
+
+
+def real_clock() -> Clock:
+    return Clock(lambda: clock.now().timestamp(), time.sleep)
