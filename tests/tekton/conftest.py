@@ -45,7 +45,7 @@ GIVEN: dict[str, Any] = {
     "repositories": [REPOSITORY],
     "image": f"ghcr.io/{OWNER}/notebook:1@sha256:{'a1' * 32}",
     "storage": {"kind": "claim", "storageClass": "shared"},
-    # The node has one GPU, so the scheduler makes notebooks wait. After a quota, Tekton tries again only after a minute.
+    # The node has one GPU, so the scheduler makes notebooks wait. After a quota, Tekton repeats only after a minute.
     "maxGpus": 2,
 }
 
