@@ -39,6 +39,10 @@ SET_FROM = {
 }
 # A component refers to the fields of another one if it has at least this number of them.
 SHARED_FIELDS = 3
+# A type with at most this number of fields is a list, because a table would be mostly its head.
+LISTED_FIELDS = 4
+# The field of every component, which the head of a page describes once.
+TRANSFORM = "transform"
 # Where the schema has the type of the entries of a list or a map.
 ENTRY = ("items", "additionalProperties")
 
@@ -79,6 +83,15 @@ def schema() -> dict[str, Any]:
             if name not in enums
         },
     }
+
+
+class Row(NamedTuple):
+    """What a page says about a field."""
+
+    name: str
+    type: str
+    default: str
+    text: str
 
 
 class Section(NamedTuple):
@@ -162,6 +175,9 @@ def _lines(page: Page, homes: dict[str, str], sections: list[Section]) -> Iterat
     yield ""
     yield f"Generated from the components by `make docs`. How to use it: {page.guide}."
     yield "A field with the type *(output)* also takes the output of another resource."
+    without = [f"`{_heading(each)}`" for each in page.infos if TRANSFORM not in _inputs(each)]
+    components = f"Every component except {' and '.join(without)}" if without else "Every component"
+    yield f"{components} also has the field `{TRANSFORM}`, for [changes of its resources](../guides/transform.md)."
     yield ""
     if page.stack_key:
         yield "| kind | what you get |"
@@ -177,7 +193,8 @@ def _lines(page: Page, homes: dict[str, str], sections: list[Section]) -> Iterat
     for name in (name for name, home in homes.items() if home == page.file):
         yield f"## {name}"
         yield ""
-        yield from tables.table(name, schema()["types"][name])
+        fields = schema()["types"][name]
+        yield from tables.described(name, fields, listed=len(fields) <= LISTED_FIELDS)
     if page.stack_key == POOLS:
         yield from _gpus()
 
@@ -203,11 +220,11 @@ def _component(page: Page, info: ComponentInfo, tables: _Tables) -> Iterator[str
         yield examples.python(info, examples.arguments(info, resource))
     yield "```"
     yield ""
-    yield from tables.table(_heading(info), fields)
-    yield "| output | what it is |"
-    yield "|---|---|"
+    yield from tables.described(_heading(info), fields)
+    yield "Outputs:"
+    yield ""
     for name, value in resource["properties"].items():
-        yield f"| `{name}` | {value['description']} |"
+        yield f"- `{name}`: {value['description']}"
     yield ""
 
 
@@ -257,23 +274,22 @@ class _Tables:
         self.homes = homes
         self.sections = sections
 
-    def table(self, heading: str, fields: dict[str, Any]) -> Iterator[str]:
+    def described(self, heading: str, fields: dict[str, Any], listed: bool = False) -> Iterator[str]:
+        """Yield the fields as a table or as a list. The field of every component is left out."""
         # The tables of runners stay whole, because the guides link to them.
         if other := None if heading.endswith("-runners") else self.most_alike(fields):
             shared = [name for name, each in fields.items() if other.fields.get(name) == each]
-            yield f"As for [`{other.heading}`]({self.link(other)}): {', '.join(f'`{name}`' for name in shared)}."
+            named = (f"`{name}`" for name in shared if name != TRANSFORM)
+            yield f"As for [`{other.heading}`]({self.link(other)}): {', '.join(named)}."
             yield ""
             fields = {name: each for name, each in fields.items() if name not in shared}
         self.sections.append(Section(self.file, heading, fields))
-        if not fields:
-            return
-        yield "| field | type | default | what it is |"
-        yield "|---|---|---|---|"
+        rows = []
         for name, each in fields.items():
             default = "required" if each["required"] else f"`{in_yaml(each['default'])}`" if "default" in each else ""
-            takes = "" if each.get("plain") else " (output)"
-            yield f"| `{name}` | {self.type_of(each)}{takes} | {default} | {_text(each)} |"
-        yield ""
+            type_ = self.type_of(each) + ("" if each.get("plain") else " (output)")
+            rows += [Row(f"`{name}`", type_, default, _text(each))] if name != TRANSFORM else []
+        yield from in_list(rows) if listed else in_table(rows)
 
     def most_alike(self, fields: dict[str, Any]) -> Section | None:
         """Return the earlier section with most of these fields, if it has enough of them."""
@@ -304,6 +320,22 @@ class _Tables:
 def _text(item: dict[str, Any]) -> str:
     text: str = item["description"].replace("|", "\\|").replace("<", "&lt;")
     return text
+
+
+def in_list(rows: list[Row]) -> Iterator[str]:
+    """Yield the fields as a list."""
+    for row in rows:
+        default = row.default if row.default in ("", "required") else f"default {row.default}"
+        yield f"- {row.name} ({', '.join(filter(None, (row.type, default)))}): {row.text}"
+    yield from [""] if rows else []
+
+
+def in_table(rows: list[Row]) -> Iterator[str]:
+    """Yield the fields as a table."""
+    if rows:
+        yield from ("| field | type | default | what it is |", "|---|---|---|---|")
+        yield from (f"| {' | '.join(row)} |" for row in rows)
+        yield ""
 
 
 def described(paragraph: str) -> list[str]:

@@ -20,7 +20,7 @@ _INTRODUCTION = """\
 # Commands
 
 Generated from the help of the commands by `make docs`. Every command has `--help`, which also prints examples. With
-`--json`, a command prints one JSON document."""
+`--json`, a command prints one JSON document. An option that several commands share is described at the first one."""
 # In the help of a command, click does not fold the paragraph after this line.
 _NOT_FOLDED = "\b\n"
 
@@ -28,9 +28,10 @@ _NOT_FOLDED = "\b\n"
 def commands_page() -> str:
     """Return the text of the page."""
     lines = [_INTRODUCTION]
+    first: dict[tuple[str, str], str] = {}
     for program, group in PROGRAMS.items():
         for name, command in _commands(program, group):
-            lines += ["", f"## {name}", "", *_section(name, command)]
+            lines += ["", f"## {name}", "", *_section(name, command, first)]
     return "\n".join([*lines, ""])
 
 
@@ -46,11 +47,12 @@ def _commands(name: str, command: click.Command) -> Iterator[tuple[str, click.Co
             yield from _commands(f"{name} {each}", found)
 
 
-def _section(name: str, command: click.Command) -> Iterator[str]:
+def _section(name: str, command: click.Command, first: dict[tuple[str, str], str]) -> Iterator[str]:
+    """Yield the section of a command. `first` has the command that describes an option, by the option's help."""
     text, *blocks = inspect.cleandoc(command.help or "").split(_NOT_FOLDED)
-    usage = " ".join(command.collect_usage_pieces(click.Context(command)))
-    yield f"`{name} {usage}`"
-    yield from ("", text.strip().replace("<", "&lt;"))
+    if arguments := [each for each in command.collect_usage_pieces(click.Context(command)) if each != "[OPTIONS]"]:
+        yield from (f"`{name} [OPTIONS] {' '.join(arguments)}`", "")
+    yield text.strip().replace("<", "&lt;")
     for block in blocks:
         title, _, content = block.partition("\n")
         if title == "Examples:":
@@ -62,10 +64,15 @@ def _section(name: str, command: click.Command) -> Iterator[str]:
         if isinstance(each, click.Option) and not each.hidden and each.opts != ["--json"]
     ]
     records = [record for option in options if (record := option.get_help_record(click.Context(command)))]
-    if records:
-        yield ""
+    same: dict[str, list[str]] = {}
+    lines = []
     for flags, help_text in records:
-        yield f"- `{flags}`: {help_text.replace('<', '&lt;')}"
+        if (other := first.setdefault((flags, help_text), name)) != name:
+            same.setdefault(other, []).append(f"`{flags.partition(' ')[0]}`")
+        else:
+            lines.append(f"- `{flags}`: {help_text.replace('<', '&lt;')}")
+    lines += [f"- as for [{other}](#{other.replace(' ', '-')}): {', '.join(flags)}" for other, flags in same.items()]
+    yield from ["", *lines] if lines else []
 
 
 def pages() -> dict[str, str]:

@@ -36,23 +36,43 @@ def page(schema: dict[str, Any]) -> str:
     for key, item in keys.items():
         names |= dict.fromkeys(() if key in PAGES else _references(item))
     queue, sections = list(names), components.sections().copy()
+    # Where a type is described, if another page describes the same one.
+    elsewhere: dict[str, str] = {}
     while queue:
         name = queue.pop(0)
         definition = schema["$defs"][name]
         fields = definition.get("properties", {})
-        lines += ["", f"## {_short(name)}", "", definition.get("description", ""), ""]
+        if same := next((each for each in sections if each.heading == _short(name) and _is_same(fields, each)), None):
+            elsewhere[f"(#{_short(name).lower()})"] = f"({_link(same)})"
+            continue
+        lines += [""] if lines[-1] else []
+        lines += [f"## {_short(name)}", "", definition.get("description", ""), ""]
         if section := _most_alike(fields, sections):
             shared = [each for each, item in fields.items() if _is_alike(item, section.fields.get(each))]
-            file = "" if section.file == FILE else section.file.removeprefix("reference/")
-            link = f"[{section.heading}]({file}#{section.heading.lower()})"
+            link = f"[{section.heading}]({_link(section)})"
             lines += [f"As for {link}: {', '.join(f'`{each}`' for each in shared)}.", ""]
             fields = {each: item for each, item in fields.items() if each not in shared}
         sections.append(components.Section(FILE, _short(name), fields))
-        lines += _table(fields, definition.get("required", ()))
+        rows = list(_rows(fields, definition.get("required", ())))
+        lines += (components.in_list if len(rows) <= components.LISTED_FIELDS else components.in_table)(rows)
         new = [each for each in _references(fields) if each not in names]
         names |= dict.fromkeys(new)
         queue += dict.fromkeys(new)
-    return "\n".join([*lines, ""])
+    text = "\n".join([*lines, ""])
+    for link, other in elsewhere.items():
+        text = text.replace(link, other)
+    return f"{text.rstrip()}\n"
+
+
+def _link(section: components.Section) -> str:
+    file = "" if section.file == FILE else section.file.removeprefix("reference/")
+    return f"{file}#{section.heading.lower()}"
+
+
+def _is_same(fields: dict[str, Any], section: components.Section) -> bool:
+    return fields.keys() == section.fields.keys() and all(
+        _is_alike(item, section.fields[name]) for name, item in fields.items()
+    )
 
 
 def _most_alike(fields: dict[str, Any], sections: list[components.Section]) -> components.Section | None:
@@ -69,12 +89,10 @@ def _default(item: dict[str, Any]) -> str:
     return f"`{in_yaml(item['default'])}`" if item.get("default") not in (None, [], {}) else ""
 
 
-def _table(fields: dict[str, Any], required: Collection[str]) -> Iterator[str]:
-    if fields:
-        yield from ("| field | type | default | what it is |", "|---|---|---|---|")
+def _rows(fields: dict[str, Any], required: Collection[str]) -> Iterator[components.Row]:
     for name, item in fields.items():
         default = "required" if name in required else _default(item)
-        yield f"| `{name}` | {_type(item)} | {default} | {_text(item)} |"
+        yield components.Row(f"`{name}`", _type(item), default, _text(item))
 
 
 def _type(item: dict[str, Any]) -> str:
