@@ -204,7 +204,8 @@ def _component(page: Page, info: ComponentInfo, tables: _Tables) -> Iterator[str
     fields = resource["inputProperties"]
     yield f"## {_heading(info)}"
     yield ""
-    yield f"`{examples.import_of(info)}.{info.name}` in Python, `{info.token}` through the plugin."
+    imported = f"`{examples.import_of(info)}.{info.name}` in Python, " if page.stack_key else ""
+    yield f"{imported}`{info.token}` through the plugin."
     for paragraph in resource["description"].split("\n\n"):
         yield ""
         yield from described(paragraph)
