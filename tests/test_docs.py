@@ -109,9 +109,7 @@ def test_every_make_target_the_pages_name_exists() -> None:
 
 
 def test_every_extension_point_exists() -> None:
-    objects = re.findall(
-        r"^\|[^|]*\| `([\w.]+)(?::(\w+))?` \|", text_of(ROOT / "CONTRIBUTING.md"), re.MULTILINE
-    )
+    objects = re.findall(r"^\|[^|]*\| `([\w.]+)(?::(\w+))?` \|", text_of(ROOT / "CONTRIBUTING.md"), re.MULTILINE)
     assert len(objects) > 10
     found = [(module, name, importlib.import_module(module)) for module, name in objects]
     assert [(module, name) for module, name, loaded in found if name and not hasattr(loaded, name)] == []
