@@ -17,7 +17,7 @@ unexport PYTHONDONTWRITEBYTECODE
 .NOTPARALLEL:
 .DEFAULT_GOAL := help
 .PHONY: help up bootstrap preview job build notebook down test test-slow test-all test-kill test-boots test-histories test-kubernetes test-tekton test-monitoring test-live test-gpu test-images check format golden docs diagrams site dist lock policy bench clean
-.PHONY: runtime dev comment torch notebook-tools engine languages control-plane tekton monitoring
+.PHONY: runtime dev comment torch notebook-tools vertex-client engine languages control-plane tekton monitoring
 
 help: ## this list
 	@printf 'gpu-ci: GPU runners for CI as Pulumi components. No command below needs an account, unless it says so.\n\n'
@@ -54,7 +54,7 @@ down: engine ## destroy the stack in the sandbox
 test: dev comment engine torch policy ## run the tests, some on the real engine (PYTEST_ARGS="-k name" selects tests)
 	@.venv/bin/python -m pytest -n 4 --dist worksteal $(PYTEST_ARGS)
 
-test-slow: dev comment languages torch policy notebook-tools ## run the tests that `make test` leaves out, most on the real engine; 20 minutes
+test-slow: dev comment languages torch policy notebook-tools vertex-client ## run the tests that `make test` leaves out, most on the real engine; 20 minutes
 	@.venv/bin/python -m pytest -n 4 --dist worksteal -m slow $(PYTEST_ARGS)
 
 test-all: test test-slow test-kill test-boots test-histories test-kubernetes test-tekton test-monitoring ## run all tests, as root; 90 minutes, needs Go
@@ -134,7 +134,7 @@ bench: dev engine ## run the benchmarks and print ratios; minutes, not part of t
 	@.venv/bin/python -m bench $(ARGS)
 
 clean: ## remove installed and built files and the sandbox's state
-	@rm -rf .venv .venv-comment .venv-torch .venv-policy .venv-notebook .tools .engine .control-plane .tekton .monitoring .sandbox .mypy_cache .pytest_cache .ruff_cache .hypothesis .site
+	@rm -rf .venv .venv-comment .venv-torch .venv-policy .venv-notebook .venv-vertex .tools .engine .control-plane .tekton .monitoring .sandbox .mypy_cache .pytest_cache .ruff_cache .hypothesis .site
 	@printf 'Removed the environments, the engine and the sandbox. The next make installs them again.\n'
 
 # The targets above depend on these. Each does nothing if its result exists.
@@ -152,6 +152,9 @@ torch:
 
 notebook-tools:
 	@$(PYTHON) tools/install.py notebook
+
+vertex-client:
+	@$(PYTHON) tools/install.py vertex
 
 engine: runtime
 	@$(SANDBOX) engine --quiet

@@ -1,6 +1,6 @@
 """Installs one of the checkout's environments from its lock, whole or not at all.
 
-    python3 tools/install.py uv|runtime|dev|comment|torch|policy|notebook
+    python3 tools/install.py uv|runtime|dev|comment|torch|policy|notebook|vertex
 
 An environment counts as installed if it has a stamp, which is written last. An environment without a stamp is the
 result of an interrupted installation, so it is removed and created again.
@@ -36,6 +36,7 @@ ENVIRONMENTS = {
     "torch": (".venv-torch", "agent/gpu_agent/torch.lock", False),
     "policy": (".venv-policy", "policies/requirements.lock", False),
     "notebook": (".venv-notebook", "tools/locks/notebook.lock", False),
+    "vertex": (".venv-vertex", "tools/locks/vertex.lock", False),
 }
 # The folders of this project that an environment without the project imports from:
 # - torch: the smoke check runs in it (`.venv-torch/bin/python -m gpu_smoke`).

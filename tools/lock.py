@@ -20,6 +20,7 @@ LOCKS = {
     "tools/locks/dev.lock": [*PROJECT, "--group", "dev", "-c", "requirements.lock"],
     "tools/locks/comment.lock": ["--group", "comment", "-c", "requirements.lock"],
     "tools/locks/notebook.lock": ["--group", "notebook", "-c", "requirements.lock"],
+    "tools/locks/vertex.lock": ["--group", "vertex", "-c", "requirements.lock"],
     "components/gpu_ci/gcp/build_program.lock": ["--group", "build-program", "-c", "requirements.lock"],
     "agent/gpu_agent/torch.lock": ["--group", "torch"],
     "policies/requirements.lock": ["--group", "policy"],

@@ -18,7 +18,9 @@ def served(fake: FakeVertex) -> Iterator[str]:
     class Handler(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
             given = self.rfile.read(int(self.headers.get("Content-Length") or 0))
-            response, body = fake.request(f"http://fake{self.path}", self.command, given)
+            # google-cloud-aiplatform reads operations below /ui/, as its transport for REST says.
+            path = self.path.replace("/ui/", "/v1/", 1)
+            response, body = fake.request(f"http://fake{path}", self.command, given)
             self.send_response(int(response["status"]))
             self.send_header("Content-Type", "application/json; charset=UTF-8")
             self.send_header("Content-Length", str(len(body)))
