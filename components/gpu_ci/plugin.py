@@ -35,13 +35,15 @@ from .aws.node_group_limits import NodeGroupLimits
 from .component import Component
 from .custom_resources import EngineLog, Refused
 from .errors import did_you_mean
+from .gcp.deployed_models import DeployedModels
+from .gcp.gate.deployed_models_service import DeployedModelsService
 from .gcp.gate.service import GateService, StoppedService
 from .gcp.smoke_gate import SmokeGate
 from .gcp.stopped_machines import StoppedMachines
 from .kinds import catalog
 from .schema import NAME, as_json
 
-Service: TypeAlias = GateService | LimitsService | StoppedService
+Service: TypeAlias = DeployedModelsService | GateService | LimitsService | StoppedService
 Context: TypeAlias = "grpc.aio.ServicerContext[Any, Any]"
 
 _PARENT_CHECK_EVERY_SEC = 1.0
@@ -84,6 +86,7 @@ class Servicer(ProviderServicer):
             SmokeGate.TYPE: self._gates,
             NodeGroupLimits.TYPE: self._limits,
             StoppedMachines.TYPE: self._stopped,
+            DeployedModels.TYPE: DeployedModelsService(log),
         }
 
     async def Handshake(self, request: Any, context: Context) -> Any:

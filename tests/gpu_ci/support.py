@@ -62,6 +62,7 @@ COMPUTED: dict[str, dict[str, Any]] = {
         "name": "projects/123456789012/locations/global/workloadIdentityPools/gh-pool-stack/providers/github"
     },
     "gcp:projects/iAMCustomRole:IAMCustomRole": {"name": "projects/p/roles/manager"},
+    "gcp:vertex/aiEndpoint:AiEndpoint": {"name": "1234567890", "dedicatedEndpointDns": "1.europe-west4.vertexai.goog"},
     "gcp:storage/bucket:Bucket": {"name": "pool-state-1"},
     "gcp:storage/bucketObject:BucketObject": {"name": "configuration.json"},
     "gpu-ci:aws:NodeGroupLimits": {"currentMaxSize": 4},

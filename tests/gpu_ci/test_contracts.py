@@ -44,6 +44,10 @@ LABELLED: dict[str, tuple[str, ...] | None] = {
     "gpu-ci:gcp:SmokeGate": ("labels",),
     # It makes nothing: it deletes machines that the runner manager made, and labelled.
     "gpu-ci:gcp:StoppedMachines": None,
+    # It makes nothing: it undeploys models that `gpu-ci deploy` deployed.
+    "gpu-ci:gcp:DeployedModels": None,
+    "gcp:vertex/aiEndpoint:AiEndpoint": ("labels",),
+    "gcp:monitoring/alertPolicy:AlertPolicy": ("userLabels",),
     # It makes nothing: it waits until GitHub has registered the chart's scale set.
     "kubernetes:actions.github.com/v1alpha1:AutoscalingRunnerSetPatch": None,
     "gcp:serviceaccount/account:Account": None,

@@ -25,6 +25,7 @@ def test_components_are_marked_and_the_gate_is_none() -> None:
     marked = {token: node.get("isComponent", False) for token, node in schema()["resources"].items()}
     assert [token for token, is_component in marked.items() if not is_component] == [
         "gpu-ci:aws:NodeGroupLimits",
+        "gpu-ci:gcp:DeployedModels",
         "gpu-ci:gcp:SmokeGate",
         "gpu-ci:gcp:StoppedMachines",
     ]

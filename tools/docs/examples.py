@@ -36,6 +36,7 @@ REQUIRED_ARGUMENTS: dict[str, Any] = {
     "configuration": '{"name": "prod"}',
     "controller": {"serviceAccountName": "arc", "namespace": "arc-systems", "version": versions.ARC_CHARTS},
     "controlPlaneVersion": "1.34.1-gke.3720000",
+    "endpoint": "projects/acme-ci/locations/us-central1/endpoints/1234567890",
     "kubernetesVersion": "1.35",
     "location": "us-central1",
     "machineAccounts": {"l4": "gpu-l4@acme-ci.iam.gserviceaccount.com"},

@@ -46,12 +46,11 @@ UNPROVEN = "unproven"
 """The verdict in the state of a gate whose check found no machine."""
 
 
-class _StateService:
+class StateService:
     """A resource that exists only in the state. Its threads call Google."""
 
-    def __init__(self, log: EngineLog, api: Callable[[], ComputeApi], threads: int, name: str) -> None:
+    def __init__(self, log: EngineLog, threads: int, name: str) -> None:
         self._log = log
-        self._create_api = api
         self._threads = ThreadPoolExecutor(threads, thread_name_prefix=name)
 
     async def read(self, request: Any) -> Any:
@@ -65,20 +64,21 @@ class _StateService:
         await asyncio.to_thread(self._threads.shutdown)
 
 
-def _changed(request: Any) -> list[str]:
+def changed_inputs(request: Any) -> list[str]:
     """Return the names of the inputs that differ from those of the state."""
     old, new = to_plain(request.old_inputs), to_plain(request.news)
     return [name for name in sorted({*old, *new}) if old.get(name) != new.get(name)]
 
 
-class GateService(_StateService):
+class GateService(StateService):
     """Creates, changes and deletes SmokeGate resources.
 
     Only `create` and `delete` call Google: for the check machine, and to delete remaining machines.
     """
 
     def __init__(self, log: EngineLog, api: Callable[[], ComputeApi] = GoogleCompute) -> None:
-        super().__init__(log, api, _CONCURRENT_GATES, "gate")
+        super().__init__(log, _CONCURRENT_GATES, "gate")
+        self._create_api = api
         self._shared_api: ComputeApi | None = None
         self._api_lock = Lock()
         self._cancel = Event()
@@ -93,7 +93,7 @@ class GateService(_StateService):
 
         Every preview and every `up` calls this method. So this method also warns about a gate that is unproven.
         """
-        changed, state = _changed(request), to_plain(request.olds)
+        changed, state = changed_inputs(request), to_plain(request.olds)
         unproven = state.get("verdict") == UNPROVEN
         kind = provider_pb2.PropertyDiff
         details = {
@@ -207,17 +207,18 @@ class GateService(_StateService):
             return self._shared_api
 
 
-class StoppedService(_StateService):
+class StoppedService(StateService):
     """Creates, changes and deletes StoppedMachines resources. Only `delete` calls Google."""
 
     def __init__(self, log: EngineLog, api: Callable[[], ComputeApi] = GoogleCompute) -> None:
-        super().__init__(log, api, 1, "stopped")
+        super().__init__(log, 1, "stopped")
+        self._create_api = api
 
     def check(self, request: Any) -> Any:
         return checked(request, StoppedMachinesArgs, {})
 
     async def diff(self, request: Any) -> Any:
-        changed = _changed(request)
+        changed = changed_inputs(request)
         response = provider_pb2.DiffResponse
         return response(
             changes=response.DIFF_SOME if changed else response.DIFF_NONE,

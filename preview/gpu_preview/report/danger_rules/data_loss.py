@@ -31,6 +31,7 @@ HOLDS: Mapping[str, Holds] = {
     "gcp:compute/snapshot:Snapshot": Holds("the snapshot"),
     "gcp:storage/bucket:Bucket": Holds("every object in it", empty_first="forceDestroy"),
     "gcp:artifactregistry/repository:Repository": Holds("every image and package in it"),
+    "gcp:vertex/aiEndpoint:AiEndpoint": Holds("its deployed models, its traffic split and its address"),
     "gcp:secretmanager/secret:Secret": Holds("every version of it"),
     "gcp:secretmanager/regionalSecret:RegionalSecret": Holds("every version of it"),
     "gcp:secretmanager/secretVersion:SecretVersion": Holds("its value"),

@@ -85,6 +85,9 @@ FORCE_NEW: dict[str, set[str]] = {
     types.POOL_PROVIDER: {"project", "workloadIdentityPoolId", "workloadIdentityPoolProviderId"},
     types.LOG_METRIC: {"metricDescriptor.labels.key", "metricDescriptor.labels.valueType", "project"},
     types.ALERT_POLICY: {"project"},
+    types.AI_ENDPOINT: {
+        "dedicatedEndpointEnabled", "encryptionSpec.kmsKeyName", "location", "name", "network", "project", "region",
+    },
     types.NODE_POOL: _POOL | {"cluster", "location", "project"},
 }  # fmt: skip
 # Inputs that the provider handles itself and never sends to Google.

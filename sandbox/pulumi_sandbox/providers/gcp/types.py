@@ -38,6 +38,7 @@ CLUSTER = "gcp:container/cluster:Cluster"
 NODE_POOL = "gcp:container/nodePool:NodePool"
 LOG_METRIC = "gcp:logging/metric:Metric"
 ALERT_POLICY = "gcp:monitoring/alertPolicy:AlertPolicy"
+AI_ENDPOINT = "gcp:vertex/aiEndpoint:AiEndpoint"
 ACCOUNT = "gcp:serviceaccount/account:Account"
 ACCOUNT_MEMBER = "gcp:serviceaccount/iAMMember:IAMMember"
 PROJECT_MEMBER = "gcp:projects/iAMMember:IAMMember"
@@ -49,7 +50,7 @@ KEY_MEMBER = "gcp:kms/cryptoKeyIAMMember:CryptoKeyIAMMember"
 
 TEMPLATES = (TEMPLATE, REGION_TEMPLATE)
 MEMBERS = (ACCOUNT_MEMBER, PROJECT_MEMBER, SECRET_MEMBER, REPOSITORY_MEMBER)
-LABELLED = (*TEMPLATES, SECRET, REPOSITORY, RUN_POOL)
+LABELLED = (*TEMPLATES, SECRET, REPOSITORY, RUN_POOL, AI_ENDPOINT)
 # Types whose region defaults to that of the provider's configuration.
 IN_REGION = (REGION_TEMPLATE, REGION_GROUP, SUBNETWORK, ROUTER, ROUTER_NAT)
 IN_LOCATION = (REPOSITORY, REPOSITORY_MEMBER)
@@ -251,6 +252,14 @@ TARGETS: dict[str, Target] = {
         "projects.alertPolicies",
         (),
         {"alertStrategy.notificationChannelStrategies": "notificationChannelStrategy"},
+    ),
+    # The name is the id in the URL, and the split is a JSON text.
+    AI_ENDPOINT: Target(
+        "aiplatform.v1",
+        "GoogleCloudAiplatformV1Endpoint",
+        "projects.locations.endpoints",
+        (),
+        {"name": "", "location": "", "region": "", "trafficSplit": ""},
     ),
     NODE_POOL: Target("container.v1", "NodePool", "projects.locations.clusters.nodePools", (), _NODE_POOL),
     # The location is in the URL, and the provider takes the windows of the policy in forms of its own.

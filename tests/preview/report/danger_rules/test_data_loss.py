@@ -21,6 +21,7 @@ SECRET_OF_KUBERNETES = "kubernetes:core/v1:Secret"
         ("gcp:compute/disk:Disk", {}, "the disk's content"),
         ("aws:ebs/volume:Volume", {}, "the volume's content"),
         ("gcp:artifactregistry/repository:Repository", {}, "every image and package in it"),
+        ("gcp:vertex/aiEndpoint:AiEndpoint", {}, "its deployed models, its traffic split and its address"),
         ("gcp:secretmanager/secret:Secret", {}, "every version of it"),
         ("aws:secretsmanager/secret:Secret", {}, "its value"),
         ("kubernetes:core/v1:PersistentVolumeClaim", {},

@@ -29,6 +29,7 @@ ONE: dict[str, dict[str, Any]] = {
     types.POOL: {"workloadIdentityPoolId": "github"},
     types.POOL_PROVIDER: {"workloadIdentityPoolId": "github", "workloadIdentityPoolProviderId": "actions"},
     types.LOG_METRIC: {"filter": "severity=ERROR"},
+    types.AI_ENDPOINT: {"location": "us-central1", "displayName": "scan"},
     types.ALERT_POLICY: {
         "displayName": "none",
         "combiner": "OR",

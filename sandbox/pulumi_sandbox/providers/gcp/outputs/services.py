@@ -167,6 +167,22 @@ def _alert_policy(at: Located) -> Values:
     return {"conditions": conditions, "creationRecords": record, "name": at.path}
 
 
+def _ai_endpoint(at: Located) -> Values:
+    name, location = text_of(at.inputs, "name"), text_of(at.inputs, "location")
+    dns = f"{name}.{location}-{at.site.place(at.inputs)[0]}.prediction.vertexai.goog"
+    return {
+        **labels(at.inputs, at.site),
+        "createTime": keep_or_make(at.old, "createTime", now),
+        "dedicatedEndpointDns": dns if at.inputs.get("dedicatedEndpointEnabled") is True else "",
+        "deployedModels": [],
+        "etag": keep_or_make(at.old, "etag", number),
+        "modelDeploymentMonitoringJob": "",
+        # Optional and computed: it is what Google returns, and no difference if the program leaves it out.
+        "trafficSplit": at.inputs.get("trafficSplit") or keep_or_make(at.old, "trafficSplit", lambda: "{}"),
+        "updateTime": now(),
+    }
+
+
 def _network(at: Located) -> Values:
     numeric = keep_or_make(at.old, "numericId", number)
     return {
@@ -259,6 +275,7 @@ KINDS: dict[str, Callable[[Located], Values]] = {
     types.RUN_POOL: _run_pool,
     types.LOG_METRIC: lambda _: {},
     types.ALERT_POLICY: _alert_policy,
+    types.AI_ENDPOINT: _ai_endpoint,
     types.NETWORK: _network,
     types.SUBNETWORK: _subnetwork,
     types.FIREWALL: _firewall,

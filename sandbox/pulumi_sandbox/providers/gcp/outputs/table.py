@@ -43,6 +43,7 @@ IDS = {
     types.TRIGGER: "projects/{project}/locations/{locationOrGlobal}/triggers/{uuid}",
     types.RUN_POOL: "projects/{project}/locations/{location}/workerPools/{name}",
     types.LOG_METRIC: "{name}",
+    types.AI_ENDPOINT: "projects/{project}/locations/{location}/endpoints/{name}",
     types.ALERT_POLICY: "projects/{project}/alertPolicies/{number}",
 }
 
