@@ -43,6 +43,7 @@ GROUPS: Mapping[str, Mapping[str, tuple[str, str]]] = {
         "jobs": ("gpu_ci.cli.jobs", "Collect the jobs of pools on clusters, for the cost report."),
         "monitoring": ("gpu_ci.cli.monitoring", "Print alerts for Prometheus, and dashboards."),
         "images": ("gpu_ci.cli.images.command", "Find outdated images, and promote new ones."),
+        "train": ("gpu_ci.cli.train.command", "Run a training job on Vertex AI once for each run."),
         "deploy": ("gpu_ci.cli.deploy.command", "Judge a new model by a part of the traffic."),
     },
 }
@@ -76,5 +77,5 @@ def gpu_ci() -> None:
     """GPU runners for CI. Every command has --help and --json.
 
     The exit code is 0 for success, 1 for problems, and 2 for a wrong command line or a missing file. In deploy,
-    drift and preview, 2 is a result, and errors exit with 1.
+    drift, preview and train, 2 is a result, and errors exit with 1.
     """

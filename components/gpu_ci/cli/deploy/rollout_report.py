@@ -59,20 +59,25 @@ def show(event: Event) -> None:
 
 def write_summary(endpoint: str, events: Sequence[Event], found: Mapping[str, Any]) -> None:
     """Append the traffic split over time to the summary of a GitHub step, if the command runs in one."""
+    append_to_summary(summary_of(endpoint, events, found))
+
+
+def append_to_summary(text: str) -> None:
+    """Append text to the summary of a GitHub step, if the command runs in one."""
     if file := os.environ.get("GITHUB_STEP_SUMMARY"):
         with Path(file).open("a", encoding="utf-8") as summary:
-            summary.write(summary_of(endpoint, events, found))
+            summary.write(text)
 
 
 def summary_of(endpoint: str, events: Sequence[Event], found: Mapping[str, Any]) -> str:
     """Return the summary as Markdown."""
-    lines = [f"### Rollout on `{endpoint}`: {found['status']}", "", f"{_cell(found['text'])}", ""]
+    lines = [f"### Rollout on `{endpoint}`: {found['status']}", "", f"{cell(found['text'])}", ""]
     rows = [each for each in events if each.split]
     if rows:
         lines += ["| time | new model | split | what happened |", "|---|---:|---|---|"]
         for each in rows:
             percent = each.split.get(each.rollout, 0)
-            lines.append(f"| {_time(each.time)} | {percent} % | `{_bar(percent)}` | {_cell(each.text)} |")
+            lines.append(f"| {_time(each.time)} | {percent} % | `{_bar(percent)}` | {cell(each.text)} |")
         lines += ["", "█ new model, ░ other models", ""]
     models = found.get("deployedModels", [])
     if models:
@@ -87,7 +92,7 @@ def _bar(percent: int) -> str:
     return "█" * filled + "░" * (_BAR_CELLS - filled)
 
 
-def _cell(text: str) -> str:
+def cell(text: str) -> str:
     """Return text for a cell of a table. A message of Google may have any character."""
     escaped = text.replace("\\", "\\\\").replace("|", "\\|").replace("<", "&lt;")
     return " ".join(escaped.split())

@@ -1,0 +1,1 @@
+"""`gpu-ci train`: training jobs on Vertex AI."""
