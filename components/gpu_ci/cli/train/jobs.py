@@ -22,8 +22,12 @@ _TIME_OVER = 4
 _COLUMNS = ("job", "state", "created", "started", "ended", "error")
 
 _job = click.argument("job", metavar="JOB")
-_key = click.option("--key", default="", metavar="TEXT",
-                    help="Distinguishes the submits of one job or matrix. Outside GitHub Actions, the name of this run.")  # fmt: skip
+_key = click.option(
+    "--key",
+    default="",
+    metavar="TEXT",
+    help="Distinguishes the submits of one job or matrix. Outside GitHub Actions, the name of this run.",
+)
 
 
 @click.command("submit")

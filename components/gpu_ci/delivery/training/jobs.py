@@ -82,7 +82,7 @@ class Jobs:
                 if found[0].get("labels", {}).get(SETTINGS) != labels[SETTINGS]:
                     raise OtherSettingsError(found[0]["name"])
                 self._say(f"the run has a job: {found[0]['name']}")
-                return found[0]
+                return self._keep_first(found)
             try:
                 created = self._api.create_job(self._parent, body)
             except ApiError as error:
@@ -93,8 +93,6 @@ class Jobs:
                 self._say(f"no job yet: {error}")
                 self._clock.sleep(_pause(attempt))
                 continue
-            if is_unsure:
-                self._clock.sleep(LATE_SEC)
             return self._first_of(created)
         raise AssertionError
 
@@ -148,12 +146,23 @@ class Jobs:
             self._clock.sleep(_LOOK_SEC)
 
     def _first_of(self, created: Job) -> Job:
-        """Return the oldest job of the run of a new job. Cancel the others."""
+        """Return the oldest job of the run of a new job, when a list has the new one. Cancel the others.
+
+        Then the list also has each older job, and a repeated submit finds them.
+        """
+        until = self._clock.now() + 2 * LATE_SEC
         try:
-            return self._retried(lambda: self._keep_first(self._with_others(created)))
+            while True:
+                found = self._retried(lambda: self._listed(created["labels"][RUN]))
+                if created["name"] in [each["name"] for each in found]:
+                    return self._keep_first(found)
+                if self._clock.now() >= until:
+                    break
+                self._clock.sleep(_LOOK_SEC)
+            self._say("the list does not have the job yet: do not submit it again")
         except ApiError as error:  # the job exists, whatever the list says
             self._say(f"the other jobs of the run are unknown: {error}")
-            return created
+        return created
 
     def _with_others(self, job: Job) -> list[Job]:
         """Return a job, whose state in the list may be old, and the other jobs of its run. The oldest is first."""
