@@ -76,6 +76,6 @@ class Commands(Lazy):
 def gpu_ci() -> None:
     """GPU runners for CI. Every command has --help and --json.
 
-    The exit code is 0 for success, 1 for problems, and 2 for a wrong command line or a missing file. In deploy,
-    drift, preview and train, 2 is a result, and errors exit with 1.
+    The exit code is 0 for success, 1 for problems, and 2 for wrong input. In deploy, drift, preview and train, 2 is a
+    result, and errors exit with 1.
     """

@@ -35,7 +35,11 @@ def every(group: click.Group = gpu_ci, *above: str) -> list[tuple[str, ...]]:
 
 
 EVERY = every()
-PRINTS_DATA = (("cost", "query"), ("deploy", "judge"), ("jobs", "collect"))
+PRINTS_DATA = (
+    ("cost", "query"),
+    ("jobs", "collect"),
+    *(words for words in EVERY if words[0] in ("deploy", "train") and words != ("deploy", "plan")),
+)
 """Commands whose output is always for programs."""
 every_command = pytest.mark.parametrize("words", EVERY, ids=[" ".join(words) for words in EVERY])
 
@@ -64,7 +68,7 @@ def test_its_help_has_examples_and_they_are_commands(ask: Ask, words: tuple[str,
 def test_it_takes_json_unless_it_is_a_group(ask: Ask, words: tuple[str, ...]) -> None:
     assert ("--json" in ask(*words, "--help").out) == (
         words
-        not in [(each,) for each in ("catalog", "deploy", "github-app", "images", "jobs", "manager", "monitoring")]
+        not in [(each,) for each in ("catalog", "github-app", "images", "jobs", "manager", "monitoring")]
         + [*PRINTS_DATA]
     )
 

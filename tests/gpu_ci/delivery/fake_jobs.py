@@ -81,10 +81,13 @@ class FakeJobs(FakeVertex):
         if verb == "cancel":
             if self.state(name) in ENDED:
                 raise Answer(400, "FAILED_PRECONDITION", "the job has ended")
-            self._cancelled.setdefault(name, self.now)
-            self.settle()
+            self.cancel(name)
             return {}
         return self.jobs[name]
+
+    def cancel(self, name: str) -> None:
+        self._cancelled.setdefault(name, self.now)
+        self.settle()
 
     def create(self, body: Any) -> Any:
         pools = body["jobSpec"]["workerPoolSpecs"]

@@ -291,11 +291,14 @@ def test_wait_until_the_time_is_over() -> None:
 def test_wait_for_a_job_that_is_cancelled_meanwhile() -> None:
     fake = FakeJobs()
     name = submit(fake)["name"]
-    fake.fault = lambda number, method, path: (
-        fake._cancelled.setdefault(name, fake.now) and None if len(fake.requests) == 15 else None
-    )
+
+    def cancel(number: int, method: str, path: str) -> None:
+        if number == 15:
+            fake.cancel(name)
+
+    fake.fault = cancel
     end = jobs_of(fake).wait(name, fake.now + 9999)
-    assert state_of(end.job) == "CANCELLED"
+    assert (state_of(end.job), end.is_time_over) == ("CANCELLED", False)
 
 
 def test_wait_survives_an_outage_and_ends_at_a_long_one() -> None:
