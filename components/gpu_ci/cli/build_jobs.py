@@ -30,6 +30,8 @@ _CONCLUSIONS = {
     "SUCCESS": "success", "FAILURE": "failure", "INTERNAL_ERROR": "failure", "TIMEOUT": "timed_out",
     "CANCELLED": "cancelled", "EXPIRED": "cancelled",
 }  # fmt: skip
+# A build can write anything, such as a number for a name, or a list in lists in lists.
+_NO_REPORT = (LookupError, TypeError, ValueError, OverflowError, AttributeError, RecursionError)
 
 
 class BuildPool(NamedTuple):
@@ -62,7 +64,7 @@ def records(pools: Mapping[str, BuildPool], since: date, stack: str, call: Call)
                         for each in machines
                         if each["bridge"] in pools and each["machine"].startswith(machine_prefix(each["bridge"], ROLE))
                     ]
-                except (LookupError, TypeError, ValueError, OverflowError):  # a build can write anything
+                except _NO_REPORT:
                     machines, made = [], []
                 unreported += bool(step.get("timing")) and not machines
                 found += len(made)
@@ -80,7 +82,7 @@ def record_of(
 
     The job is created as long before the step as the build was in the queue, so its wait is that of build and machine.
 
-    Raises LookupError, TypeError, ValueError or OverflowError for a field that is missing or has another form.
+    Raises one of _NO_REPORT for a field that is missing or has another form.
     """
     market, region = used["market"], catalog.region_of(used["zone"])
     rung = next((each for each in ladder.rungs(pool.args) if each.machine_type == used["machineType"]), None)

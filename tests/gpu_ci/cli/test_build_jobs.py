@@ -160,7 +160,9 @@ def test_machines_of_all_steps_and_attempts_count_and_those_of_other_pools_do_no
 @pytest.mark.parametrize(
     "report",
     ["", "no JSON", "5", "[5]", "[{}]", json.dumps([used(gone="soon")]), json.dumps([used(gone=5)]),
-     json.dumps([used(zone=None)]), json.dumps([used(market="free")]), json.dumps([used(started=1e300)])],
+     json.dumps([used(zone=None)]), json.dumps([used(market="free")]), json.dumps([used(started=1e300)]),
+     json.dumps([used(machine=5)]), json.dumps([used(bridge=[])]), json.dumps([used(machineType={})]), "[" * 2000,
+     json.dumps([used(gone=float("nan"))]), "[" + "9" * 4000 + "]"],
 )  # fmt: skip
 def test_what_a_build_writes_instead_of_a_report_is_counted_and_stops_nothing(
     ask: Ask, stack: Stack, builds: CloudBuild, report: str
