@@ -274,7 +274,8 @@ def _lines_of(place: GoogleObject) -> tuple[list[tuple[str, datetime, str]], int
         # Google's answer about a missing object without storage.objects.list, which the manager does not have.
         found = None
     try:
-        lines = found.content.decode().splitlines() if found else []
+        # splitlines would also split at U+2028 in the name of a job, which JSON does not escape.
+        lines = found.content.decode().removesuffix("\n").split("\n") if found and found.content else []
         records = [(MachineRecord.model_validate_json(line), line) for line in lines]
     except ValueError:
         raise Refused(f"{place}: has other content than records; move it away") from None

@@ -22,6 +22,7 @@ from hypothesis import strategies as st
 from tests.manager.simulated_world import Killed
 from tests.manager.stores.fake_storage import FakeStorage
 from tests.manager.stores.test_sqlite import DAY, RECORDS
+from tests.manager.test_metrics import RECORD
 
 MEMORY = Memory(cooldowns={"us-central1-a g2-standard-8 spot": Cooldown(5.0, 1, ("us-central1-b",))})
 OTHER = Memory(preferred={"us-central1-b": 7.0})
@@ -112,6 +113,18 @@ def test_records_are_in_an_object_of_their_day_and_each_is_stored_once(
     assert "storage.objects.list" not in cloud.storage.permissions
     assert list(store.records(DAY - timedelta(days=9))) == lines
     assert list(store.records(RECORDS[1].gone)) == lines[1:]
+
+
+def test_a_job_whose_name_has_line_separators_breaks_no_record(cloud: Cloud) -> None:
+    """A job's author chooses its name, and JSON does not escape these characters."""
+    assert RECORD.job
+    job = RECORD.job.model_copy(update={"name": "a\u2028b\u2029c\x85d"})
+    records = [RECORD.model_copy(update={"id": "1", "job": job}), RECORD.model_copy(update={"id": "2"})]
+    store = cloud.store("a")
+    for record in records:
+        store.add([record])
+        cloud.sleep(1)
+    assert list(store.records(RECORD.gone)) == [each.line() for each in records]
 
 
 def test_an_object_that_is_not_of_records_is_kept_and_reported(cloud: Cloud) -> None:
