@@ -7,7 +7,7 @@ file of records has one JSON object per line. docs/machine-record.schema.json is
 from __future__ import annotations
 
 from collections.abc import Mapping
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Annotated, Any, Literal, NamedTuple
 
 from pydantic import AfterValidator, AwareDatetime, BaseModel, ConfigDict, Field, model_validator
@@ -16,8 +16,18 @@ from pydantic.alias_generators import to_camel
 VERSION: Literal[1] = 1
 """The version of the schema. A field that is added keeps the version."""
 
-Usd = Annotated[float, Field(ge=0, allow_inf_nan=False)]
+Usd = Annotated[float, Field(ge=0, le=1_000_000, allow_inf_nan=False)]
 Seconds = Annotated[float, Field(ge=0, allow_inf_nan=False)]
+
+
+def _in_utc(time: datetime) -> datetime:
+    try:
+        return time.astimezone(UTC)
+    except OverflowError:
+        raise ValueError("is not in the years 1 to 9999 in UTC") from None
+
+
+Time = Annotated[AwareDatetime, AfterValidator(_in_utc)]
 
 
 class _Part(BaseModel):
@@ -34,7 +44,7 @@ def _ordered(interval: tuple[datetime, datetime]) -> tuple[datetime, datetime]:
     return interval
 
 
-Interval = Annotated[tuple[AwareDatetime, AwareDatetime], AfterValidator(_ordered)]
+Interval = Annotated[tuple[Time, Time], AfterValidator(_ordered)]
 
 
 class End(_Part):
@@ -72,11 +82,11 @@ class JobOfMachine(_Part):
     """The name of the workflow."""
     name: str = ""
     """The name of the job."""
-    created: AwareDatetime
+    created: Time
     """When the job was created."""
-    started: AwareDatetime
+    started: Time
     """When the runner started it."""
-    completed: AwareDatetime | None = None
+    completed: Time | None = None
     """When it ended; null if GitHub did not say it."""
     conclusion: str = ""
     """GitHub's conclusion, such as success or failure; empty if it is unknown."""
@@ -139,11 +149,11 @@ class MachineRecord(_Part):
     """The supplier's name of the GPU, such as nvidia-l4."""
     usd_per_hour: Usd | None = None
     """The price of the machine when it was started; null if it is not published."""
-    requested: AwareDatetime
+    requested: Time
     """When the manager requested the machine."""
     on: list[Interval] = []
     """The times during which the machine had power, in order. A machine on standby has several."""
-    gone: AwareDatetime
+    gone: Time
     """When the machine was deleted, or when the manager first missed it."""
     end: End | None = None
     """The last end that the machine reported; null if it reported none."""

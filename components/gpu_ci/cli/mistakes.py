@@ -90,5 +90,5 @@ def read_bytes(name: str, expected: str, hint: str, mistakes: Mistakes) -> bytes
         text, got = "is not text", f"the byte {content[error.start]:#04x}, which is not UTF-8"
     else:
         return content
-    mistakes.add(name, "", text, got, expected, hint)
+    mistakes.add(name or "''", "", text, got, expected, hint)
     return b""

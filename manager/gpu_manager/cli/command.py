@@ -9,7 +9,7 @@ import click
 from gpu_ci.cli.cost.window import midnight
 from gpu_ci.cli.cost.window import since as day_since
 from gpu_ci.cli.mistakes import Mistakes
-from gpu_ci.cli.output import print_json, print_table
+from gpu_ci.cli.output import print_json, print_table, note
 
 from ..view import NEXT_STEPS
 from . import options
@@ -104,8 +104,11 @@ def records(config_file: str, state: str | None, since: str) -> None:
     mistakes = Mistakes()
     begin = midnight(day_since(since, "gpu-ci manager records", mistakes))
     mistakes.refuse()
-    for line in options.records(config_file, state, begin):
+    count = 0
+    for count, line in enumerate(options.records(config_file, state, begin), 1):  # noqa: B007
         click.echo(line)
+    note(f"{count} records since {begin:%F}; a machine gets its record when GitHub shows the end of its job, "
+         "a minute to an hour after the machine is gone")  # fmt: skip
 
 
 def sentence(job: dict[str, Any]) -> str:

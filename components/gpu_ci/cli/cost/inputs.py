@@ -27,7 +27,7 @@ _ROWS = (
 _STACK = "a stack file with gpu-ci:teams"
 _NEWER = "use the version of gpu-ci that wrote the record, or a newer one"
 
-Amount = Annotated[float, Field(allow_inf_nan=False)]
+Amount = Annotated[float, Field(ge=-1_000_000_000, le=1_000_000_000, allow_inf_nan=False)]
 Seconds = Annotated[int, Field(ge=0, lt=2**40)]
 
 
@@ -64,7 +64,10 @@ class BillRow(BaseModel):
 
 
 def read_records(names: Sequence[str], mistakes: Mistakes) -> list[MachineRecord]:
-    """Return the records of files of JSON lines. Of several records with one key, the last is returned."""
+    """Return the records of files of JSON lines.
+
+    Of several records with one key, that with the fewest missing things is returned, and of equal ones the last.
+    """
     found: dict[str, MachineRecord] = {}
     for name in names:
         for number, line in enumerate(read_bytes(name, *_RECORDS, mistakes).split(b"\n"), 1):
@@ -72,7 +75,9 @@ def read_records(names: Sequence[str], mistakes: Mistakes) -> list[MachineRecord
                 continue
             try:
                 record = MachineRecord.model_validate_json(line)
-                found[record.key] = record
+                known = found.get(record.key)
+                if known is None or len(record.incomplete) <= len(known.incomplete):
+                    found[record.key] = record
             except ValidationError as error:
                 _add_record(f"{name}:{number}", line, error, mistakes)
     return list(found.values())
@@ -91,7 +96,9 @@ def _add_record(subject: str, line: bytes, error: ValidationError, mistakes: Mis
 
 def read_bill(name: str, mistakes: Mistakes) -> list[BillRow]:
     """Return the rows of a bill."""
-    if not (text := read_bytes(name, *_ROWS, mistakes)):
+    before = mistakes.count
+    text = read_bytes(name, *_ROWS, mistakes)
+    if mistakes.count > before:
         return []
     try:
         rows: Any = json.loads(text)

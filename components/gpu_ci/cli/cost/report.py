@@ -92,7 +92,8 @@ def compute(
     """Return the report on the first of two windows, compared with the second."""
     window, before = windows
     team_of = {each.lower(): name for name, team in teams.items() for each in team.repositories}
-    every = [_charged(record, bill) for record in records]
+    charged = [_charged(record, bill) for record in records]
+    every = [each for each in charged if each.day <= clock.today()]
     inside, earlier = ([each for each in every if days.has(each.day)] for days in windows)
     rows, total = _rows(inside, by, team_of), _rows(inside, (), team_of)[()]
     for names, row in _rows(earlier, by, team_of).items():
@@ -109,8 +110,10 @@ def compute(
     )
     month = forecast(_sums([*by_day.items(), *((day, usd) for (day, _), usd in shared_by_day.items())]), clock.today())
     budgets = _budgets(every, teams, team_of)
-    first = min((each.day for each in every), default=before.first)
+    first, last = (of((each.day for each in every), default=before.first) for of in (min, max))
     late = f"the first record is of {first}: nothing is compared, and earlier machines may be missing"
+    to_come = f"{_count(len(charged) - len(every), 'record')} of days to come: not counted; compare the manager's clock"
+    empty = f"no machine was deleted in these days{f'; the records are of {first} to {last}' if every else ''}"
     return {
         "by": by,
         "period": period,
@@ -129,7 +132,12 @@ def compute(
         "baselines": [each._asdict() | {"saving": each.saving(paid)} for each in compared],
         "forecast": month and {to_camel(name): value for name, value in month._asdict().items()},
         "budgets": budgets,
-        "warnings": [*_warnings(budgets, inside, bill), *([late] if first >= before.end else [])],
+        "warnings": [
+            *_warnings(budgets, inside, bill),
+            *([] if inside else [empty]),
+            *([late] if first >= before.end else []),
+            *([to_come] if len(charged) > len(every) else []),
+        ],
     }
 
 
@@ -153,8 +161,7 @@ def _rows(charged: Iterable[Charged], by: Names, team_of: Mapping[str, str]) -> 
     for record, _, parts in charged:
         names = dict.fromkeys(BY, NO_JOB) | {"pool": record.pool}
         if job := record.job:
-            team = team_of.get(job.repository.rpartition("/")[2].lower(), NO_TEAM)
-            of_job = names | {"team": team, "repository": job.repository, "workflow": job.workflow or NO_NAME}
+            of_job = names | {"team": _team(record, team_of), "repository": job.repository, "workflow": job.workflow or NO_NAME}
             row = rows[tuple(of_job[name] for name in by)]
             row.with_job.append(record)
             row.parts.append(parts._replace(idle=0.0))
@@ -163,14 +170,21 @@ def _rows(charged: Iterable[Charged], by: Names, team_of: Mapping[str, str]) -> 
     return rows
 
 
+def _team(record: MachineRecord, team_of: Mapping[str, str]) -> str:
+    return team_of.get(record.job.repository.rpartition("/")[2].lower(), NO_TEAM) if record.job else NO_JOB
+
+
 def _budgets(charged: Iterable[Charged], teams: Mapping[str, Team], team_of: Mapping[str, str]) -> dict[str, Report]:
-    """Return what the teams have spent as the runner manager counts it: its machines, at the prices of the catalog."""
+    """Return what the teams have spent as the runner manager counts it: its machines, at the prices of the catalog.
+
+    A machine counts with its whole time, also that on standby.
+    """
     first, today = clock.today().replace(day=1), clock.today()
     managed = [each for each in charged if each.record.supplier not in ("kubernetes", "cloud-build")]
-    month = [each for each in managed if first <= each.day <= today]
-    spent = _rows((_charged(each.record, None) for each in month), ("team",), team_of)
+    month = [each.record for each in managed if first <= each.day <= today]
+    spent = _sums((_team(each, team_of), each.usd or 0.0) for each in month)
     return {
-        name: {"spentUsd": spent[(name,)].usd, "usdPerMonth": team.usd_per_month, "onBudget": team.on_budget}
+        name: {"spentUsd": spent.get(name, 0.0), "usdPerMonth": team.usd_per_month, "onBudget": team.on_budget}
         for name, team in teams.items()
     }
 
@@ -178,14 +192,12 @@ def _budgets(charged: Iterable[Charged], teams: Mapping[str, Team], team_of: Map
 def _warnings(budgets: Mapping[str, Report], charged: Sequence[Charged], bill: Bill | None) -> Iterable[str]:
     for team, each in budgets.items():
         spent, budget = each["spentUsd"], each["usdPerMonth"]
-        if budget is not None and spent > budget:
+        if budget is not None and spent >= budget:
             yield f"{team} has spent {spent:,.2f} USD of {budget:,.2f} USD in this month"
     reasons = Counter(reason for each in charged for reason in each.record.incomplete)
     if count := sum(bool(each.record.incomplete) for each in charged):
         listed = ", ".join(f"{reason} {number:,}" for reason, number in sorted(reasons.items()))
         yield f"{count:,} of {_count(len(charged), 'record')} incomplete: {listed}"
-    if not charged:
-        yield "no machine was deleted in these days"
     if nodes := sum(each.is_part_of_node for each in charged):
         yield f"{_count(nodes, 'job')} on clusters, without boot and idle time of nodes: no baseline is compared"
     without = [each for each in charged if not (bill and each.record.key in bill.usd)]

@@ -63,7 +63,7 @@ def command(
       gpu-ci cost report records.jsonl --stack Pulumi.prod.yaml --bill bill.json --markdown
     """
     mistakes, where = Mistakes(), click.get_current_context().command_path
-    names = tuple(dict.fromkeys((by or ("team,repository" if stack else "repository")).split(",")))
+    names = tuple(dict.fromkeys((by if by is not None else "team,repository" if stack else "repository").split(",")))
     for name in names:
         if name not in BY:
             expected = f"one or more of {', '.join(BY)}"
@@ -72,10 +72,12 @@ def command(
         mistakes.add(where, "--by", "needs the teams", "no --stack", "a stack file with gpu-ci:teams", "--stack FILE")
     if as_markdown and as_json:
         mistakes.add(where, "--markdown", "is not possible with --json", "both", "one of them", "remove one of the two")
+    if bill == "-" and "-" in records:
+        mistakes.add(where, "--bill", "is read from standard input, as RECORDS", "-", "a file", "--bill bill.json")
     day = since(first, where, mistakes) if first is not None else None
     found = inputs.read_records(list(dict.fromkeys(records)), mistakes)
-    rows = inputs.read_bill(bill, mistakes) if bill else None
-    teams = inputs.read_teams(stack, mistakes) if stack else {}
+    rows = inputs.read_bill(bill, mistakes) if bill is not None else None
+    teams = inputs.read_teams(stack, mistakes) if stack is not None else {}
     mistakes.refuse()
     divided = divide(rows, found) if rows is not None else None
     report = compute(found, windows(period, day), names, period, teams, divided)
@@ -132,7 +134,7 @@ def _markdown(report: Report) -> str:
         values = ", ".join(f"{usd:.2f}" for usd in bars.values())
         chart = ["xychart-beta", f"    x-axis {json.dumps(list(bars))}", '    y-axis "USD"', f"    bar [{values}]"]
         lines += [f"## {_chart_title(report)}", "", "```mermaid", *chart, "```", ""]
-    lines += [f"> [!WARNING]\n> {_code(warning)}\n" for warning in report["warnings"]]
+    lines += [f"> [!WARNING]\n> {_code(visible(warning))}\n" for warning in report["warnings"]]
     return "\n".join(lines).rstrip() + "\n"
 
 
@@ -148,7 +150,7 @@ def _code(text: str) -> str:
 def _sections(report: Report) -> Iterator[_Section]:
     yield _costs(report)
     if compared := report["baselines"]:
-        rows = [(each["name"], _usd(each["usd"]), _share(each["saving"])) for each in compared]
+        rows = [(visible(each["name"]), _usd(each["usd"]), _share(each["saving"])) for each in compared]
         has_bill = report["sharedUsd"] is not None
         cost = "the bill before promotions, with what is shared" if has_bill else "the cost of all machines"
         notes = [
@@ -158,7 +160,8 @@ def _sections(report: Report) -> Iterator[_Section]:
     if found := report["forecast"]:
         error = f"at most {found['error']:.0%} off in simulated months" if found["error"] else "uncertain before day 7"
         spent = f"{found['month']}: {_usd(found['spentUsd'])} USD until yesterday"
-        yield _Section("Forecast", [], [], [f"{spent}, about {_usd(found['usd'])} USD at its end ({error})."])
+        shared = " With what is shared." if report["sharedUsd"] is not None else ""
+        yield _Section("Forecast", [], [], [f"{spent}, about {_usd(found['usd'])} USD at its end ({error}).{shared}"])
     if report["budgets"]:
         teams = [_team(name, *each.values()) for name, each in report["budgets"].items()]
         yield _Section("Budgets of this month", ["team", "on budget", "USD", "budget", "spent"], teams, names=2)

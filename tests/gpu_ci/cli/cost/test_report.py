@@ -287,3 +287,44 @@ def test_records_that_begin_after_the_time_before_are_a_warning(ask: Ask, write:
     found = ask("cost", "report", write(line(1)), "--json").json
     text = "the first record is of 2026-11-10: nothing is compared, and earlier machines may be missing"
     assert text in found["warnings"]
+
+
+def test_a_budget_counts_as_the_manager_does_and_is_spent_when_it_is_reached(
+    ask: Ask, write: Callable[..., str], stack: Any
+) -> None:
+    """The whole time of a machine counts, also the half hour on standby."""
+    standby = [["2026-11-10T08:00:00Z", "2026-11-10T08:30:00Z"], ["2026-11-10T10:00:00Z", "2026-11-10T11:00:00Z"]]
+    records = write(line(1, on=standby, requested=standby[0][0]), line(2, on=standby[:1], requested=standby[0][0]))
+    for usd, is_spent in ((1.99, True), (2.0, True), (2.01, False)):
+        text = TEAMS.replace("usdPerMonth: 2", f"usdPerMonth: {usd}")
+        found = ask("cost", "report", records, "--stack", stack(text=text), "--json").json
+        assert found["budgets"]["vision"]["spentUsd"] == pytest.approx(2.0)
+        assert (f"vision has spent 2.00 USD of {usd:.2f} USD in this month" in found["warnings"]) == is_spent
+
+
+def test_of_two_records_of_a_machine_the_one_that_knows_more_counts(ask: Ask, write: Callable[..., str]) -> None:
+    less = line(1, job=None, incomplete=["job"])
+    for lines in ((line(1), less), (less, line(1))):
+        assert ask("cost", "report", write(*lines), "--json").json["total"]["jobs"] == 1
+
+
+def test_a_machine_that_is_gone_after_today_is_not_counted_and_is_a_warning(ask: Ask, write: Callable[..., str]) -> None:
+    found = ask("cost", "report", write(line(1), line(2, day="2026-11-21"), line(3, day="2026-11-22")), "--json").json
+    assert found["usdByWeek"] == {"2026-11-09": 1, "2026-11-16": 1}
+    assert "1 record of days to come: not counted; compare the manager's clock" in found["warnings"]
+
+
+def test_days_without_a_machine_name_the_days_of_the_records(ask: Ask, write: Callable[..., str]) -> None:
+    found = ask("cost", "report", write(line(1, day="2026-11-20"), line(2, day="2026-11-21")), "--json").json
+    text = "no machine was deleted in these days; the records are of 2026-11-20 to 2026-11-21"
+    assert text in found["warnings"]
+    assert ask("cost", "report", write(), "--json").json["warnings"] == ["no machine was deleted in these days"]
+
+
+def test_nothing_of_a_record_breaks_a_line(ask: Ask, write: Callable[..., str]) -> None:
+    evil = line(1, zone="a\n# b", machineType="c\n# d\x1b[31m", incomplete=["e\n# f"])
+    for options in ([], ["--markdown"]):
+        out = ask("cost", "report", write(evil), *options).out
+        assert {"b", "d", "f"}.isdisjoint(each[2:3] for each in out.splitlines() if each.startswith("# "))
+        assert "e\\n# f" in out
+        assert "\x1b" not in out
