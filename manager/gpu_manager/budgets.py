@@ -8,7 +8,7 @@ on standby, count for no team. The month is that in which the machine was gone, 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Literal
 
 from gpu_ci.machine_records import MachineRecord
@@ -21,6 +21,7 @@ from .ports import Refused, Unavailable
 
 WARNING_RATIO = 0.8
 """The part of a budget whose use is reported before the budget is spent."""
+_MOST_BEHIND = timedelta(days=2)
 
 
 @dataclass(frozen=True, config=CONFIGURED)
@@ -45,6 +46,7 @@ class Budgets:
         self.teams = teams
         self._stored = stored
         self._team_of = {name: team for team in teams for name in team.repositories}
+        self._begin: datetime | None = None
         self._month = ""
         self._is_read = False
         """True if `_gone` has the stored records of the month."""
@@ -69,10 +71,11 @@ class Budgets:
         """
         problems = []
         moment = datetime.fromtimestamp(now, UTC)
-        if f"{moment:%Y-%m}" > self._month:
-            self._month, self._gone, self._is_read = f"{moment:%Y-%m}", {}, False
+        begin = moment.replace(day=1, hour=0, minute=0, second=0, microsecond=0)
+        # A loop may be a little behind. A month that is far ahead was a step of the clock, which is over.
+        if self._begin is None or begin > self._begin or self._begin - moment > _MOST_BEHIND:
+            self._begin, self._month, self._gone, self._is_read = begin, f"{begin:%Y-%m}", {}, False
         if self.teams and not self._is_read:
-            begin = moment.replace(day=1, hour=0, minute=0, second=0, microsecond=0)
             try:
                 lines = [MachineRecord.model_validate_json(line) for line in self._stored(begin)]
             except (Unavailable, Refused, ValueError) as error:

@@ -121,6 +121,14 @@ def test_a_new_month_stops_nobody_although_its_records_cannot_be_read() -> None:
     assert found.spent["vision"] == 4.0
 
 
+def test_a_clock_that_was_in_a_later_month_for_a_while_forgets_no_budget() -> None:
+    found = budgets(record(12.0))
+    for month, spent in ((5, 0.0), (11, 12.0)):
+        now = NOVEMBER if month == 11 else datetime(2027, month, 1, tzinfo=UTC)
+        assert found.update(1, Memory(), now.timestamp()) == []
+        assert found.spent["vision"] == spent
+
+
 def test_a_running_machine_costs_the_team_of_its_job_and_not_of_a_run_that_it_names() -> None:
     started = history("a", "example-org/kernels", 5.0)
     started.reported = RunKey("example-org/models", 9)

@@ -15,6 +15,8 @@ from gpu_ci.machine_records import MachineRecord
 from tests.gpu_ci.cli.conftest import Ask
 from tests.gpu_ci.cli.cost.google_bill import Bill, run, write
 from tests.gpu_ci.cli.cost.simulated import machines, records
+from tests.gpu_ci.cli.cost.test_bad_inputs import ROW
+from tests.gpu_ci.cli.cost.test_report import line
 
 SQL = sql("acme-billing.export.bill", "2026-10-01", "acme-ci")
 
@@ -57,6 +59,15 @@ def test_each_machine_has_its_own_bill_also_the_second_of_a_name(tmp_path: Path)
     of_machines = {each.key: bill.machines[each.id] for each in own}
     assert dict(found.usd) == pytest.approx(of_machines, abs=1e-9)
     assert len(of_machines) == 402
+
+
+def test_a_build_that_names_a_machine_of_a_manager_does_not_get_its_bill() -> None:
+    row = BillRow.model_validate(ROW | {"instance_id": "7", "cost": "5"})
+    own = MachineRecord.model_validate(line(7))
+    lies = [MachineRecord.model_validate(line(1, id="7", supplier=each)) for each in ("cloud-build", "kubernetes")]
+    for records in ([own, *lies], [*lies, own]):
+        assert divide([row], records).usd == {own.key: 5.0}
+    assert divide([row], lies).usd == {lies[0].key: 5.0}
 
 
 def test_a_price_that_rose_in_one_region_is_warned_about(report: Any) -> None:
