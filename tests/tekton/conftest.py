@@ -37,7 +37,7 @@ APP = "470011"
 WEBHOOK_KEY = "the secret of the webhook"
 NODES = [{"name": "cpu-node", "labels": {}, "taints": [], "allocatable": SIZE}, gpu_node(pool=POOL)]
 IMAGE = ROOT / ".venv-notebook"
-LIMIT_SEC = 45
+LIMIT_SEC = 30
 """The limit of a notebook here. A stack file gives it in minutes."""
 GIVEN: dict[str, Any] = {
     "owner": OWNER,
@@ -45,7 +45,7 @@ GIVEN: dict[str, Any] = {
     "repositories": [REPOSITORY],
     "image": f"ghcr.io/{OWNER}/notebook:1@sha256:{'a1' * 32}",
     "storage": {"kind": "claim", "storageClass": "shared"},
-    # The node has one GPU, so the scheduler makes notebooks wait. After a quota, Tekton repeats only after a minute.
+    # The node has one GPU, so the scheduler makes notebooks wait. After a quota, Tekton waits for a minute.
     "maxGpus": 2,
 }
 

@@ -29,11 +29,10 @@ ENDS = {
     "two-runs": ("True", "Succeeded", "passed", ["passed", "passed"]),
 }
 _MEASURED = ("time", "seconds", "waited", "peakMemoryMib", "peakGpuMemoryMib")
-MARK = """
-import os, pathlib, time
-pathlib.Path(os.environ["STORE"].removeprefix("file://"), os.environ["RUN"]).touch()
-time.sleep(300)
-"""
+MARK = (
+    "import os, pathlib, time; pathlib.Path(os.environ['STORE'].removeprefix('file://'), os.environ['RUN']).touch(); "
+    "time.sleep(300)"
+)
 """A cell that shows that it runs, and then hangs."""
 
 
@@ -77,6 +76,11 @@ def _report(folder: Path) -> dict[str, Any]:
     return found
 
 
+def _without_names(report: dict[str, Any]) -> tuple[int, list[bool]]:
+    """Return the number of files, and which notebooks have a page."""
+    return len(report["files"]), sorted(each["html"] is None for each in report["notebooks"])
+
+
 @pytest.fixture(scope="module")
 def pushes(
     pipeline: Tier, real: Real, executor: Executor, listener: Listener, tmp_path_factory: pytest.TempPathFactory
@@ -88,7 +92,7 @@ def pushes(
 def test_a_push_ends_on_tekton_as_in_the_sandbox(pushes: Pushes, name: str) -> None:
     example, github = EXAMPLES[name], pushes.tier.github
     if example.cancels:
-        example = replace(example, changes={"steps = 200": MARK})
+        example = replace(example, changes=dict.fromkeys(("steps = 200", "numbers = set(range(2, limit))"), MARK))
     pushed = pushes.commits(example)
     for sha in pushed.values():
         pushes.deliver(sha)
@@ -103,7 +107,10 @@ def test_a_push_ends_on_tekton_as_in_the_sandbox(pushes: Pushes, name: str) -> N
         assert of_executor == of_tekton
         assert of_tekton.early == []
         report, other = pushes.reports(run)
-        assert other == report
+        if example.cancels:  # either notebook can have the GPU
+            assert _without_names(other) == _without_names(report)
+        else:
+            assert other == report
         ends = *of_tekton.end[:2], report["verdict"], [each["status"] for each in report["notebooks"]]
         assert ends == ENDS[name]
         statuses = Counter((each["state"], each["description"]) for each in github.statuses.of(github.repository, sha))
@@ -148,15 +155,15 @@ def test_a_run_survives_its_controller_and_its_listener(pushes: Pushes) -> None:
     pods = {each.name for each in pushes.tier.kubelet.pods.values() if each.name.startswith(run)}
     pushes.tier.tekton.kill(CONTROLLER)
     pushes.tier.kubelet.named(f"el-{NAME}").kill("event-listener")
-    time.sleep(5)
+    [sha] = pushes.commits(Example("", {"< 0.01": "< 0.02"})).values()
+    pushes.deliver(sha)  # to the listener that the kubelet starts again
+    pushes.tier.api.delete(TEKTON, "PipelineRun", f"run-{REPOSITORY}-{sha[:12]}", NAME)
     pushes.tier.tekton.run(CONTROLLER)
     assert attempts(pushes, run) == ONCE
     assert pushes.ended(pushes.real, run).end[1] == "Succeeded"
     began = [each.name for each in pushes.tier.kubelet.pods.values() if each.name.startswith(run)]
     assert len(began) == len(ONCE)
     assert pods < set(began)
-    other = start(pushes)
-    assert attempts(pushes, other) == ONCE
 
 
 def test_a_lost_pod_is_repeated(pushes: Pushes) -> None:
