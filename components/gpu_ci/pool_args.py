@@ -68,6 +68,8 @@ class PoolArgs(EntryArgs):
     REGISTERED_BY: ClassVar[Literal["", "machines", "cluster"]] = ""
     """What registers the pool's runners on GitHub: its machines or the runner manager, the controller of its cluster,
     or nothing because the pool has no runners."""
+    STEP_PROGRAM: ClassVar[str] = ""
+    """The module that a step of Cloud Build runs on a machine of the pool, and that reports the machine."""
     HAS_GATE: ClassVar[bool] = False
     """Whether the plugin starts the machine of the check. It uses the environment's credentials."""
     LATER_MACHINES: ClassVar[str] = "the group the rights of <project number>@cloudservices.gserviceaccount.com"

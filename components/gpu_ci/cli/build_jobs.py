@@ -24,7 +24,6 @@ from gpu_ci.gcp.pool import ladder
 from gpu_ci.machine_records import JobOfMachine, MachineRecord
 from gpu_ci.naming import label_of, machine_prefix
 
-_KIND, _PROGRAM = "cloud-build-gpu", "gpu_ci.gcp.gpu_bridge"
 # The states of a build that has ended (discovery document cloudbuild v1, Build.status), as GitHub's conclusions.
 _CONCLUSIONS = {
     "SUCCESS": "success", "FAILURE": "failure", "INTERNAL_ERROR": "failure", "TIMEOUT": "timed_out",
@@ -35,7 +34,7 @@ _NO_REPORT = (LookupError, TypeError, ValueError, OverflowError, AttributeError,
 
 
 class BuildPool(NamedTuple):
-    """A pool of kind cloud-build-gpu."""
+    """A pool whose machines run steps of builds."""
 
     name: str
     args: Any
@@ -43,19 +42,19 @@ class BuildPool(NamedTuple):
 
 def build_pools(file: StackFile) -> dict[str, BuildPool]:
     """Return the pools of a stack file whose machines run steps of builds, by the name of the bridge."""
-    names = {spec.name for spec in file.specs if spec.kind == _KIND}
-    return {label_of(name, file.stack): BuildPool(name, args) for name, args in file.pools if name in names}
+    return {label_of(name, file.stack): BuildPool(name, args) for name, args in file.pools if args.STEP_PROGRAM}
 
 
 def records(pools: Mapping[str, BuildPool], since: date, stack: str, call: Call) -> Iterator[MachineRecord]:
     """Yield the records of the machines of builds that were created since a day. Raises NotAskedError."""
+    commands = [[each.args.STEP_PROGRAM, "run"] for each in pools.values()]
     regions = {(each.args.project, each.args.build_region or each.args.region) for each in pools.values()}
     for project, region in sorted(regions | {(project, "global") for project, _ in regions}):
         found = unreported = 0
         for build in _builds(call, f"projects/{project}/locations/{region}", since):
             outputs = (build.get("results") or {}).get("buildStepOutputs") or []
             for number, step in enumerate(build["steps"]):
-                if build["status"] not in _CONCLUSIONS or (step.get("args") or [])[1:3] != [_PROGRAM, "run"]:
+                if build["status"] not in _CONCLUSIONS or (step.get("args") or [])[1:3] not in commands:
                     continue
                 try:
                     machines = json.loads(base64.b64decode(outputs[number])) if outputs[number:] else []
@@ -100,7 +99,7 @@ def record_of(
         conclusion=_CONCLUSIONS[build["status"]],
     )  # fmt: skip
     return MachineRecord(
-        manager=stack, supplier="cloud-build", pool=pool.name, machine=used["machine"], id=used["id"],
+        manager=stack, supplier="google-cloud-build", pool=pool.name, machine=used["machine"], id=used["id"],
         zone=used["zone"], machine_type=used["machineType"], market=market,
         gpu=rung.machine.accelerator if rung and rung.machine else "",
         usd_per_hour=price.usd_per_hour if price else None, requested=requested, on=[(requested, gone)], gone=gone,

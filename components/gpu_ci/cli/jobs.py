@@ -85,7 +85,7 @@ def collect(files: tuple[str, ...], since: str, api_url: str) -> None:
     if not of_github and not of_builds:
         raise InputError(
             f"{file.name}: has no runners on a cluster, and no steps of Cloud Build",
-            expected="a pool of kind cloud-build-gpu, or pools on a cluster with gpu-ci:site.github.owner and "
+            expected="a pool of machines for build steps, or pools on a cluster with gpu-ci:site.github.owner and "
             "gpu-ci:github.runnerGroup.repositories",
             hint="gpu-ci manager records prints the records of machines on Compute Engine",
         )

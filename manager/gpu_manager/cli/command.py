@@ -9,7 +9,7 @@ import click
 from gpu_ci.cli.cost.window import midnight
 from gpu_ci.cli.cost.window import since as day_since
 from gpu_ci.cli.mistakes import Mistakes
-from gpu_ci.cli.output import print_json, print_table, note
+from gpu_ci.cli.output import note, print_json, print_table
 
 from ..view import NEXT_STEPS
 from . import options

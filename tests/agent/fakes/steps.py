@@ -93,7 +93,7 @@ class Step:
 
 def wait_for(path: Path) -> None:
     """Return when the file exists."""
-    until = time.monotonic() + 30
+    until = time.monotonic() + 120  # to import torch on a busy machine
     while not path.exists():
         assert time.monotonic() < until, path
         time.sleep(0.01)

@@ -107,7 +107,7 @@ def test_a_machine_of_a_step_has_its_time_its_price_and_the_repository_of_the_tr
     assert (record.usd, record.incomplete) == (pytest.approx(spot.usd_per_hour), [])
     assert record.parts(2.0) == Parts(job=1.0, overhead=1.0, lost=0.0, idle=0.0)
     assert (record.key, record.pool, record.supplier, record.gpu) == (
-        "tests-dev-build-1a2b3c-77", "tests", "cloud-build", "nvidia-l4"
+        "tests-dev-build-1a2b3c-77", "tests", "google-cloud-build", "nvidia-l4"
     )  # fmt: skip
     assert record.job
     assert (record.job.repository, record.job.workflow, record.job.name, record.job.conclusion) == (

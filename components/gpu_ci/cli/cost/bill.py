@@ -93,7 +93,7 @@ def divide(rows: Sequence[BillRow], records: Sequence[MachineRecord]) -> Bill:
     """Return the bill of the machines of these records."""
     # A build writes the ids of its machines, so an id that a runner manager recorded is not the build's.
     of_machines = [each for each in records if each.id and each.supplier != "kubernetes"]
-    of_machines.sort(key=lambda each: each.supplier != "cloud-build")
+    of_machines.sort(key=lambda each: each.supplier != "google-cloud-build")
     bill, by_id = Bill(), {each.id: each.key for each in of_machines}
     disks = _owners(rows, records)
     for row in rows:

@@ -161,7 +161,11 @@ def _rows(charged: Iterable[Charged], by: Names, team_of: Mapping[str, str]) -> 
     for record, _, parts in charged:
         names = dict.fromkeys(BY, NO_JOB) | {"pool": record.pool}
         if job := record.job:
-            of_job = names | {"team": _team(record, team_of), "repository": job.repository, "workflow": job.workflow or NO_NAME}
+            of_job = names | {
+                "team": _team(record, team_of),
+                "repository": job.repository,
+                "workflow": job.workflow or NO_NAME,
+            }
             row = rows[tuple(of_job[name] for name in by)]
             row.with_job.append(record)
             row.parts.append(parts._replace(idle=0.0))
@@ -180,7 +184,7 @@ def _budgets(charged: Iterable[Charged], teams: Mapping[str, Team], team_of: Map
     A machine counts with its whole time, also that on standby.
     """
     first, today = clock.today().replace(day=1), clock.today()
-    managed = [each for each in charged if each.record.supplier not in ("kubernetes", "cloud-build")]
+    managed = [each for each in charged if each.record.supplier not in ("kubernetes", "google-cloud-build")]
     month = [each.record for each in managed if first <= each.day <= today]
     spent = _sums((_team(each, team_of), each.usd or 0.0) for each in month)
     return {

@@ -38,6 +38,7 @@ class BuildGpuBridgeArgs(GpuMachineArgs, PoolArgs):
 
     WIRING: ClassVar[frozenset[str]] = GpuMachineArgs.WIRING | {"ladder_subnetworks", "bootstrap_roles"}
     HAS_GATE: ClassVar[bool] = True
+    STEP_PROGRAM: ClassVar[str] = "gpu_ci.gcp.gpu_bridge"
     CREATES: ClassVar[tuple[str, ...]] = (
         *TYPES,
         "gcp:pubsub/topicIAMMember:TopicIAMMember",

@@ -278,7 +278,7 @@ def test_a_job_on_a_cluster_has_no_baseline_and_counts_for_no_budget(
 
 
 def test_a_machine_of_a_build_counts_for_no_budget(ask: Ask, write: Callable[..., str], stack: Any) -> None:
-    records = write(line(1), line(2, supplier="cloud-build"))
+    records = write(line(1), line(2, supplier="google-cloud-build"))
     found = ask("cost", "report", records, "--by", "team", "--stack", stack(text=TEAMS), "--json").json
     assert (found["total"]["usd"], found["budgets"]["vision"]["spentUsd"]) == (2.0, 1.0)
 
@@ -308,7 +308,9 @@ def test_of_two_records_of_a_machine_the_one_that_knows_more_counts(ask: Ask, wr
         assert ask("cost", "report", write(*lines), "--json").json["total"]["jobs"] == 1
 
 
-def test_a_machine_that_is_gone_after_today_is_not_counted_and_is_a_warning(ask: Ask, write: Callable[..., str]) -> None:
+def test_a_machine_that_is_gone_after_today_is_not_counted_and_is_a_warning(
+    ask: Ask, write: Callable[..., str]
+) -> None:
     found = ask("cost", "report", write(line(1), line(2, day="2026-11-21"), line(3, day="2026-11-22")), "--json").json
     assert found["usdByWeek"] == {"2026-11-09": 1, "2026-11-16": 1}
     assert "1 record of days to come: not counted; compare the manager's clock" in found["warnings"]
