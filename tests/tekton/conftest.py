@@ -146,8 +146,8 @@ def tier(tmp_path_factory: pytest.TempPathFactory, github: Github) -> Iterator[T
         host, _, port = plane.url.removeprefix("https://").partition(":")
         folder = tmp_path_factory.mktemp("kubelet")
         environment = {**github.environment(), "METRICS_PROMETHEUS_PORT": str(LISTENER_METRICS_PORT)}
-        kubelet = Kubelet(api, (host, port), folder, IMAGE, [github.folder], environment)
-        kubelet.flags[f"--port={SINK_PORT}"] = f"--port={LISTENER_PORT}"
+        flags = {f"--port={SINK_PORT}": f"--port={LISTENER_PORT}"}
+        kubelet = Kubelet(api, (host, port), folder, IMAGE, [github.folder], environment, flags)
         kubelet.start()
         yield Tier(api, tekton, kubelet, github)
     finally:

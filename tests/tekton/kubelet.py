@@ -43,25 +43,19 @@ def now() -> str:
 
 @dataclass
 class Kubelet:
-    """The kubelets of all nodes.
-
-    Attributes:
-        api: The API server.
-        server: The host and port of the API server.
-        folder: The folder of volumes and logs.
-        image: The environment that stands for images, with `bin/python3`.
-        visible: Further folders of this computer that containers can read.
-        environment: Variables that replace those of containers, such as addresses of services.
-        flags: Arguments that replace those of containers.
-    """
+    """The kubelets of all nodes, with the host and port of their API server, and a folder for volumes and logs."""
 
     api: Api
     server: tuple[str, str]
     folder: Path
     image: Path
-    visible: list[Path] = field(default_factory=list)
-    environment: dict[str, str] = field(default_factory=dict)
-    flags: dict[str, str] = field(default_factory=dict)
+    """The environment that stands for images, with `bin/python3`."""
+    visible: list[Path]
+    """Further folders of this computer that containers can read."""
+    environment: dict[str, str]
+    """Variables that replace those of containers, such as addresses of services."""
+    flags: dict[str, str]
+    """Arguments that replace those of containers."""
     pods: dict[str, Pod] = field(default_factory=dict)
     _stopped: threading.Event = field(default_factory=threading.Event)
 
@@ -206,20 +200,16 @@ class Pod:
 
     def _report(self, phase: str, **more: Any) -> None:
         def listed(key: str) -> list[dict[str, Any]]:
-            waiting = {"waiting": {"reason": "PodInitializing"}}
-            return [
-                {
-                    "name": each["name"], "image": each["image"], "imageID": each["image"], "restartCount": 0,
-                    "ready": "running" in (state := self.states.get(each["name"], waiting)), "state": state,
-                }
-                for each in self.given["spec"].get(key, ())
-            ]  # fmt: skip
+            found = []
+            for each in self.given["spec"].get(key, ()):
+                state = self.states.get(each["name"], {"waiting": {"reason": "PodInitializing"}})
+                about = {"name": each["name"], "image": each["image"], "imageID": each["image"], "restartCount": 0}
+                found.append({**about, "ready": "running" in state, "state": state})
+            return found
 
         ready = {"type": "Ready", "status": str(phase == "Running"), "lastTransitionTime": now()}
-        status = {
-            "phase": phase, "podIP": "127.0.0.1", "startTime": now(), "conditions": [ready],
-            "containerStatuses": listed("containers"), "initContainerStatuses": listed("initContainers"), **more,
-        }  # fmt: skip
+        status = {"phase": phase, "podIP": "127.0.0.1", "startTime": now(), "conditions": [ready], **more}
+        status |= {"containerStatuses": listed("containers"), "initContainerStatuses": listed("initContainers")}
         with self._lock:
             if self.is_ended:
                 return

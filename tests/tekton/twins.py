@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 from pulumi_sandbox.providers.kubernetes.scheduling.scheduler import Scheduler
 from pulumi_sandbox.providers.kubernetes.tekton.engine import TaskRun, parents
@@ -67,17 +67,7 @@ def seen(
     return Seen(end, dict(tasks), skipped, results, early)
 
 
-class Side(Protocol):
-    """One of the two that run pipelines."""
-
-    def add(self, kind: str, given: Mapping[str, Any]) -> None: ...
-    def create(self, run: Mapping[str, Any]) -> None: ...
-    def cancel(self, namespace: str, name: str) -> None: ...
-    def running(self, namespace: str, name: str) -> set[str]: ...
-    def ended(self, namespace: str, name: str, pipeline: Mapping[str, Any]) -> Seen: ...
-
-
-def wait_until_running(side: Side, namespace: str, name: str, task: str) -> None:
+def wait_until_running(side: Real | Executor, namespace: str, name: str, task: str) -> None:
     """Wait until a step of a task runs."""
     last = time.monotonic() + PATIENCE_SEC
     while task not in side.running(namespace, name):
@@ -118,12 +108,13 @@ class Real:
         while True:
             found = self.api.get(TEKTON, "PipelineRun", namespace, name)
             status = found[0].get("status", {}) if found else {}
-            if status.get("completionTime"):
+            runs = self.task_runs(namespace, name)
+            if status.get("completionTime") and all(each["status"].get("completionTime") for each in runs):
                 break
             assert time.monotonic() < last, f"{namespace}/{name} does not end: {status}"
             time.sleep(0.3)
         tasks, times = {}, []
-        for each in self.task_runs(namespace, name):
+        for each in runs:
             state = each["status"]
             params = {one["name"]: one["value"] for one in each["spec"].get("params") or ()}
             retries = len(state.get("retriesStatus") or ())

@@ -150,6 +150,10 @@ CASES: dict[str, tuple[dict[str, Any], Callable[[TaskRun], Outcome], dict[str, A
         (["prepare", "publish"], "Failed", skipped("execute", "fetch-tests", "convert", "test", "verdict"),
          ["Failed", "None", ""]),
     ),
+    "a failed task wrote its results": (
+        {}, outcomes(test=(1, "StepFailed", {"passed": "1"})), {},
+        ([*ALL[:6], "publish"], "Failed", skipped("verdict"), ["Failed", "Succeeded", "Succeeded"]),
+    ),
     "a result is missing": (
         {}, outcomes(prepare=(1, SUCCEEDED, {})), {}, (["prepare"], "PipelineValidationFailed", {}, None),
     ),
@@ -189,6 +193,12 @@ def test_messages_and_results_are_those_of_tekton() -> None:
     assert found.condition() == ("False", "Failed", "Tasks Completed: 7 (Failed: 1, Cancelled 0), Skipped: 0")
     assert found.results() == [{"name": "passed", "value": "2"}, {"name": "failed", "value": "0"}]
     assert found.task_runs["verdict"][0].params == {"statuses": ["passed", "passed"]}
+    failed, _ = run(pipeline(), outcomes(test=(1, "StepFailed", {"passed": "1"})))
+    assert failed.results() == [{"name": "passed", "value": "1"}]
+    names = [f"{number:x}" for number in range(11)]
+    large, _ = run(pipeline(), outcomes(prepare=(1, SUCCEEDED, {"notebooks": names}),
+                                        execute_10=(1, SUCCEEDED, {"status": "failed"})))  # fmt: skip
+    assert large.task_runs["verdict"][0].params["statuses"][:3] == ["passed", "passed", "failed"]
     broken, _ = run(pipeline(), outcomes(execute_1=FAILS))
     assert broken.results() == []
     late, _ = run(pipeline(), outcomes(execute=HANGS), pipeline="1h30m", tasks="90s")

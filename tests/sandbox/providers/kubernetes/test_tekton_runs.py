@@ -203,6 +203,28 @@ def test_results_that_fit_into_no_message_fail_the_step(cluster: Cluster) -> Non
     assert cluster.status("fits")["conditions"][0]["reason"] == "Succeeded"
 
 
+@pytest.mark.parametrize(
+    ("written", "reason"), [("not a list", "TaskRunValidationFailed"), ('["$(params.size)"]', "PodCreationFailed")]
+)
+def test_a_bad_result_fails_the_task_that_writes_or_reads_it(cluster: Cluster, written: str, reason: str) -> None:
+    text = PROGRAM + f'Path(os.environ["RESULT_NAMES"]).write_text({written!r})'
+    cluster.add(f"{CONFIG_MAP}/programs", data={"list.py": text, "each.py": PROGRAM + EACH, "last.py": PROGRAM + LAST})
+    cluster.create("r")
+    cluster.runs.wait()
+    assert cluster.status("r")["conditions"][0]["reason"] == "Failed"
+    ended = [each.reason for each in cluster.runs._engines["n/r"][0].all()]
+    assert ended == ([reason, "Succeeded"] if "Task" in reason else ["Succeeded", reason, "Succeeded"])
+
+
+def test_a_param_with_a_reference_and_a_result_of_a_matrix_are_refused(cluster: Cluster) -> None:
+    with pytest.raises(Refused, match=r"spec\.params: the value of size has a reference\n  got: \$\(x\)"):
+        cluster.create("r", params=[{"name": "size", "value": "$(x)"}])
+    results = [{"name": "lengths", "value": ["$(tasks.each.results.length[*])"]}]
+    cluster.add(f"{API}:Pipeline/p", spec={**OBJECTS[f"{API}:Pipeline/p"], "results": results})
+    with pytest.raises(Refused, match=r"spec\.results\[0\]: a result of a matrix\n  got: each"):
+        cluster.create("r")
+
+
 def test_a_quota_keeps_a_pod_away_until_it_has_room(cluster: Cluster) -> None:
     cluster.add(f"{QUOTA}/gpus", spec={"hard": {f"requests.{GPU}": "0"}})
     cluster.create("r")
