@@ -183,6 +183,8 @@ class Workspace:
             "PULUMI_DISABLE_AUTOMATIC_PLUGIN_ACQUISITION": "true",
             "PATH": locate.search_path(os.environ.get("PATH", os.defpath)),
             ENDPOINT: f"http://{endpoint}/compute/v1/",
+            # The plugin undeploys the models of an endpoint by this address.
+            "GOOGLE_VERTEX_AI_CUSTOM_ENDPOINT": f"http://{endpoint}/vertex/v1/",
             # google-auth asks this metadata server for a token when it finds no other credentials.
             "GCE_METADATA_HOST": endpoint,
             "GCE_METADATA_IP": endpoint,

@@ -12,7 +12,7 @@ from functools import partial
 from typing import Any
 from urllib.parse import parse_qs, unquote, urlsplit
 
-from pulumi_sandbox.providers.gcp import discovery, errors
+from pulumi_sandbox.providers.gcp import ai_endpoints, discovery, errors
 from pulumi_sandbox.providers.gcp.compute.images_api import Images
 from pulumi_sandbox.providers.gcp.compute.instances_api import Instances
 from pulumi_sandbox.providers.gcp.compute.operations import USER, Json, Operations
@@ -412,6 +412,8 @@ def answer_http(api: ComputeApi, project: str, handler: local_server.Request) ->
             document = json.loads(handler.content or b"{}")
         except ValueError:
             raise errors.GoogleError(400, "parseError", "Invalid JSON payload received.") from None
+        if url.path.startswith(ai_endpoints.PREFIX):
+            return as_json(200, ai_endpoints.answer(api.instances.world, handler.command, url.path, document))
         charged = handler.headers.get("X-Goog-User-Project", "")
         return as_json(200, api.answer(handler.command, url.path, query, document, account_of(token), charged))
     except errors.GoogleError as error:
