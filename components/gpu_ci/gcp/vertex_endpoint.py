@@ -11,7 +11,7 @@ from pydantic import Field
 
 from ..args import ComponentArgs, Input, StrictBool
 from ..component import Component
-from ..labels import Labels
+from ..labels import Labels, merge
 from . import identities
 from .deployed_models import DeployedModels, DeployedModelsArgs
 from .resource_names import REGION, NumberedNetwork, Project, ServiceAccountEmail
@@ -119,7 +119,7 @@ class VertexEndpoint(Component):
             display_name=f"{name}-{pulumi.get_stack()}",
             network=args.network,
             dedicated_endpoint_enabled=args.dedicated and args.network is None,
-            labels=args.labels,
+            labels=merge(args.labels, {"gpu-ci-pool": name}),
             opts=self.child(ignore_changes=_CHANGED_BY_ROLLOUTS),
         )
         self.endpoint = pulumi.Output.concat(
@@ -170,7 +170,7 @@ class VertexEndpoint(Component):
                 }
             ],
             notification_channels=args.notification_channels,
-            user_labels=args.labels,
+            user_labels=merge(args.labels, {"gpu-ci-pool": name}),
             opts=self.child(),
         )
 

@@ -167,6 +167,12 @@ def test_second_rollout_is_refused_while_one_is_open() -> None:
     assert len(rollout.patches()) == 1
 
 
+def test_command_writes_with_the_etag_of_the_state_from_which_it_decided() -> None:
+    rollout = Rollout()
+    rollout.start()
+    assert [method for method, *_ in rollout.fake.requests] == ["GET", "PATCH"]
+
+
 def test_start_of_the_stable_version_does_nothing() -> None:
     rollout = Rollout()
     assert isinstance(rollout.start("3"), decide.End)

@@ -29,7 +29,7 @@ def test_resources() -> None:
 def test_endpoint_has_no_split() -> None:
     inputs = made(labels={"team": "vision"}).one(":AiEndpoint").inputs
     assert "trafficSplit" not in inputs
-    assert inputs["labels"] == {"team": "vision"}
+    assert inputs["labels"] == {"gpu-ci-pool": "scan", "team": "vision"}
     assert inputs["location"] == inputs["region"] == "europe-west4"
     assert inputs["dedicatedEndpointEnabled"] is True
 
