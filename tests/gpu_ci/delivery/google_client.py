@@ -17,6 +17,7 @@ from google.api_core.exceptions import GoogleAPICallError  # noqa: E402
 from google.auth.credentials import AnonymousCredentials  # noqa: E402
 from google.cloud import aiplatform_v1  # noqa: E402
 from google.cloud.aiplatform_v1.services.endpoint_service.transports import EndpointServiceRestTransport  # noqa: E402
+from google.cloud.aiplatform_v1.services.job_service.transports import JobServiceRestTransport  # noqa: E402
 from google.protobuf import json_format  # noqa: E402
 from google.protobuf.field_mask_pb2 import FieldMask  # noqa: E402
 
@@ -25,7 +26,12 @@ def parse(method: str, path: str, query: dict[str, list[str]], body: object) -> 
     """Raise ParseError if a field of a request is unknown, or has a value of another type."""
     if path.startswith("/v3/"):
         return
-    messages = {":deployModel": aiplatform_v1.DeployModelRequest, ":undeployModel": aiplatform_v1.UndeployModelRequest}
+    messages = {
+        ":deployModel": aiplatform_v1.DeployModelRequest,
+        ":undeployModel": aiplatform_v1.UndeployModelRequest,
+        "/customJobs": aiplatform_v1.CustomJob,
+        ":cancel": aiplatform_v1.CancelCustomJobRequest,
+    }
     kind = next((each for suffix, each in messages.items() if path.endswith(suffix)), aiplatform_v1.Endpoint)
     if body is not None:
         json_format.ParseDict(body, kind.pb(kind()))
@@ -40,6 +46,9 @@ def main(address: str, name: str) -> None:
             parse(*request)
         except json_format.ParseError as error:
             refused.append(str(error))
+    if "/customJobs/" in name:
+        print(json.dumps({"refused": refused, **jobs(address, name)}))
+        return
     transport = EndpointServiceRestTransport(
         host=address.removeprefix("http://"), url_scheme="http", credentials=AnonymousCredentials()
     )
@@ -77,6 +86,28 @@ def main(address: str, name: str) -> None:
             }
         )
     )
+
+
+def jobs(address: str, name: str) -> dict[str, object]:
+    """Return a custom job and the list of its run as the client reads them, then cancel the job twice."""
+    transport = JobServiceRestTransport(
+        host=address.removeprefix("http://"), url_scheme="http", credentials=AnonymousCredentials()
+    )
+    client = aiplatform_v1.JobServiceClient(transport=transport)
+    job = client.get_custom_job(name=name)
+    label = f"labels.gpu-ci-run={job.labels['gpu-ci-run']}"
+    request = aiplatform_v1.ListCustomJobsRequest(parent=name.rpartition("/customJobs/")[0], filter=label)
+    listed = [each.name for each in client.list_custom_jobs(request=request)]
+    client.cancel_custom_job(name=name)
+    client.cancel_custom_job(name=name)
+    pool = job.job_spec.worker_pool_specs[0]
+    return {
+        "listed": listed,
+        "states": [job.state.name, client.get_custom_job(name=name).state.name],
+        "labels": dict(job.labels),
+        "accelerator": pool.machine_spec.accelerator_type.name,
+        "timeout": job.job_spec.scheduling.timeout.seconds,
+    }
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""google-cloud-aiplatform reads each request of a rollout, and each kind of answer of the fake endpoint."""
+"""google-cloud-aiplatform reads each request of rollouts and training jobs, and each kind of answer of the fakes."""
 
 from __future__ import annotations
 
@@ -8,10 +8,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from gpu_ci.delivery.training.jobs import hash_of
+from gpu_ci.delivery.training.settings import Settings, job_spec
 
-from .fake_vertex import ENDPOINT, FakeVertex
+from .fake_jobs import FakeJobs, jobs_of
+from .fake_vertex import ENDPOINT, PARENT, FakeVertex
 from .rollouts import BAD, Rollout
 from .serving import served
+from .test_training import FULL, NAME, RESERVATION, RUN_1, settings
 
 PYTHON = Path(__file__).parents[3] / ".venv-vertex" / "bin" / "python"
 PROGRAM = Path(__file__).with_name("google_client.py")
@@ -19,12 +23,12 @@ PROGRAM = Path(__file__).with_name("google_client.py")
 pytestmark = pytest.mark.slow
 
 
-def ask(fake: FakeVertex, requests: Any) -> Any:
+def ask(fake: FakeVertex, requests: Any, name: str = ENDPOINT) -> Any:
     assert PYTHON.exists(), "google-cloud-aiplatform is not installed; run: make vertex-client"
     fake.deploy_sec = fake.undeploy_sec = 0
     with served(fake) as address:
         done = subprocess.run(
-            [PYTHON, PROGRAM, address, ENDPOINT],
+            [PYTHON, PROGRAM, address, name],
             input=json.dumps(requests), capture_output=True, text=True, check=False,
         )  # fmt: skip
     assert done.returncode == 0, done.stderr
@@ -65,3 +69,30 @@ def test_client_refuses_a_wrong_request(body: Any, part: str) -> None:
     found = ask(FakeVertex(), [["POST", f"/v1/{ENDPOINT}:deployModel", {}, body]])
     [refused] = found["refused"]
     assert part in refused
+
+
+def test_client_reads_requests_and_answers_of_training_jobs() -> None:
+    fake = FakeJobs()
+    jobs = jobs_of(fake)
+    strategies = [
+        {"strategy": "FLEX_START", "maxWaitMinutes": 60},
+        {"strategy": "SPOT", "disableRetries": False},
+        {"reservation": RESERVATION},
+    ]
+    for number, changed in enumerate(strategies):
+        jobs.cancel([jobs.submit(hash_of(number), NAME, job_spec(settings(**changed)))])
+    job = jobs.submit(RUN_1, NAME, job_spec(Settings.model_validate(FULL)))
+    fake.sleep(100)
+    found = ask(fake, fake.requests, job["name"])
+    assert found == {
+        "refused": [],
+        "listed": [job["name"]],
+        "states": ["JOB_STATE_RUNNING", "JOB_STATE_CANCELLING"],
+        "labels": job["labels"],
+        "accelerator": "NVIDIA_L4",
+        "timeout": 5400,
+    }
+    [refused] = ask(fake, [["POST", f"/v1/{PARENT}/customJobs", {}, {"jobSpec": {"timeout": "1s"}}]], job["name"])[
+        "refused"
+    ]
+    assert "timeout" in refused
