@@ -162,6 +162,13 @@ def test_records_that_cannot_be_read_stop_nobody_and_are_read_in_the_next_pass()
     assert (len(second), third, found.spent) == (1, [], {"vision": 12.0})
 
 
+def test_without_teams_no_record_is_read() -> None:
+    def stored(_: datetime) -> Iterable[str]:
+        raise AssertionError("read")
+
+    assert Budgets([], stored).update(1, Memory(), NOVEMBER.timestamp()) == []
+
+
 def test_a_job_of_a_team_over_its_budget_gets_no_machine_and_the_others_do() -> None:
     other = replace(job(2), key=job(2).key._replace(repository="example-org/models"))
     stopped = {"example-org/kernels": "the team vision has spent its 10 USD of 2026-11"}

@@ -199,6 +199,16 @@ def test_a_machine_on_standby_has_an_interval_for_each_time_it_was_on_and_only_o
     assert with_job.parts(2.5) == Parts(job=2.0, overhead=pytest.approx(0.2), lost=0.0, idle=pytest.approx(0.3))
 
 
+def test_a_start_that_the_supplier_rounds_otherwise_in_a_later_list_is_the_same_start() -> None:
+    world = World()
+    world.pass_(20, on(10))
+    world.pass_(30, on(10.9))
+    world.pass_(330, off(310))
+    world.pass_(340)
+    world.pass_(410)
+    assert (world.record.on, world.record.incomplete) == ([(at(10), at(310))], ["job"])
+
+
 def test_without_the_suppliers_times_those_of_the_passes_count() -> None:
     world = World()
     world.pass_(20, machine("l4-a", id=ID))
