@@ -138,6 +138,11 @@ def test_a_running_machine_costs_the_team_of_its_job_and_not_of_a_run_that_it_na
     assert found.spent == {"vision": pytest.approx(2.0), "speech": pytest.approx(4.0)}
 
 
+def test_a_machine_that_is_on_since_a_time_to_come_costs_nothing_yet() -> None:
+    found = budgets(memory=Memory(histories={"a": history("a", "example-org/kernels", -3.0)}))
+    assert found.spent["vision"] == 0.0
+
+
 def test_a_team_that_only_warns_is_never_stopped() -> None:
     assert budgets(record(99.0, repository="example-org/models")).stopped() == {}
 

@@ -64,11 +64,9 @@ def test_each_machine_has_its_own_bill_also_the_second_of_a_name(tmp_path: Path)
 def test_a_build_that_names_a_machine_of_a_manager_does_not_get_its_bill() -> None:
     row = BillRow.model_validate(ROW | {"instance_id": "7", "cost": "5"})
     own = MachineRecord.model_validate(line(7))
-    lies = [
-        MachineRecord.model_validate(line(1, id="7", supplier=each)) for each in ("google-cloud-build", "kubernetes")
-    ]
-    for both in ([own, *lies], [*lies, own]):
-        assert divide([row], both).usd == {own.key: 5.0}
+    lies = [MachineRecord.model_validate(line(1, id="7", supplier=each)) for each in ("google-cloud-build", "kubernetes")]
+    for found in ([own, *lies], [*lies, own]):
+        assert divide([row], found).usd == {own.key: 5.0}
     assert divide([row], lies).usd == {lies[0].key: 5.0}
 
 
@@ -111,6 +109,30 @@ def test_the_query_reads_one_project_from_a_day_on_and_converts_to_usd(tmp_path:
     assert (row["service"], row["cost_type"], row["cost"]) == ("Invoice", "tax", "5.5")
     [row] = run(sql("acme-billing.export.bill", "2026-10-01"), rows, tmp_path)
     assert row["cost"] == "9.0", "the whole billing account"
+
+
+def test_a_disk_has_two_forms_of_name_and_a_rate_of_zero_is_none(tmp_path: Path) -> None:
+    disk = next(row for row in world()[1].rows if "/disk/" in (row["resource"]["global_name"] or ""))
+    name = disk["resource"]["global_name"].replace("/disk/", "/disks/")
+    resource = disk["resource"] | {"global_name": name}
+    [row] = run(SQL, [disk | {"resource": resource, "cost": 2.0, "currency_conversion_rate": 0.0}], tmp_path)
+    assert (row["disk_id"], row["disk_name"], row["cost"]) == (name.rpartition("/")[2], resource["name"], "2.0")
+
+
+@pytest.mark.parametrize(("cost", "warns"), [(0.94, True), (0.96, False), (1.04, False), (1.06, True)])
+def test_a_bill_that_differs_by_more_than_a_twentieth_is_warned_about(
+    ask: Ask, tmp_path: Path, cost: float, warns: bool
+) -> None:
+    (tmp_path / "r.jsonl").write_text(json.dumps(line(1)))
+    rows = [
+        ROW | {"day": "2026-11-10", "instance_id": "1", "cost": cost},
+        ROW | {"day": "2026-11-12", "cost": 7},
+    ]
+    (tmp_path / "b.json").write_text(json.dumps(rows))
+    found = ask("cost", "report", "r.jsonl", "--bill", "b.json", "--json").json
+    assert any("compare usdPerHour" in each for each in found["warnings"]) == warns
+    assert found["forecast"]["spentUsd"] == pytest.approx(cost + 7), "with what is shared"
+    assert found["usdByWeek"] == {"2026-11-09": cost}
 
 
 def test_the_query_is_printed_for_a_table_and_as_json(ask: Ask) -> None:

@@ -217,6 +217,35 @@ def test_each_job_at_github_is_rounded_up_to_a_minute() -> None:
     assert found[3].usd == 2 * 0.052
 
 
+def test_a_baseline_is_of_the_most_used_machine_type_and_lasts_as_long_as_the_report() -> None:
+    long = {"on": [["2026-11-10T10:00:00Z", "2026-11-10T15:00:00Z"]], "gone": "2026-11-10T15:00:00Z"}
+    lines = [line(1), line(2), line(3, machineType="g2-standard-4", **long)]
+    records = [MachineRecord.model_validate(each) for each in lines]
+    week, day = (Window(date(2026, 11, 10), date(2026, 11, at)) for at in (17, 11))
+    assert "3 x g2-standard-4 in us-central1" in baselines(records, week)[1].name
+    costs = [baselines(records, each)[1].usd or 0.0 for each in (week, day)]
+    assert costs[0] == pytest.approx(7 * costs[1])
+    assert costs[1] > 0.0
+
+
+def test_a_job_that_began_before_the_report_is_there_from_its_beginning() -> None:
+    night = {"requested": "2026-11-08T20:00:00Z", "gone": "2026-11-09T01:00:00Z", "day": "2026-11-08"}
+    times = {"created": "2026-11-08T20:00:00Z", "started": "2026-11-08T20:00:00Z", "completed": "2026-11-09T01:00:00Z"}
+    lines = [line(at, on=[[night["requested"], night["gone"]]], job=times, **night) for at in (1, 2)]
+    records = [MachineRecord.model_validate(each) for each in lines]
+    found = baselines(records, Window(date(2026, 11, 9), date(2026, 11, 10)))
+    assert [each.name.partition("(")[2][:3] for each in found[:2]] == ["1 x", "2 x"], "two jobs for an hour of 24"
+
+
+@pytest.mark.parametrize(("count", "median", "p95"), [(1, 1, 1), (2, 1, 2), (3, 2, 3), (20, 10, 19), (21, 11, 20)])
+def test_a_share_of_the_jobs_waited_no_longer(
+    ask: Ask, write: Callable[..., str], count: int, median: int, p95: int
+) -> None:
+    waits = [line(at, job={"created": f"2026-11-10T10:09:{60 - at}Z"}) for at in range(1, count + 1)]
+    found = ask("cost", "report", write(*waits), "--json").json
+    assert found["total"]["waitSec"] == {"median": median, "p95": p95}
+
+
 def test_an_n1_machine_of_a_baseline_has_a_gpu() -> None:
     records = [MachineRecord.model_validate(line(1, machineType="n1-standard-4", gpu="nvidia-tesla-t4"))]
     found = baselines(records, Window(date(2026, 11, 9), date(2026, 11, 16)))[0]
@@ -245,6 +274,15 @@ def test_the_first_week_follows_the_weekdays_before() -> None:
     found = forecast(by_day, date(2026, 11, 1))
     assert found is not None
     assert found.usd == 7 * 21, "November has 21 days from Monday to Friday"
+
+
+def test_the_first_week_follows_four_weeks() -> None:
+    by_day = {
+        date(2026, 11, 1) - timedelta(days=at): 1.0 if at <= 21 else 5.0 if at <= 28 else 50.0 for at in range(1, 60)
+    }
+    found = forecast(by_day, date(2026, 11, 1))
+    assert found is not None
+    assert found.usd == 30 * (3 * 1.0 + 5.0) / 4
 
 
 def test_a_record_is_as_the_published_schema_says() -> None:
