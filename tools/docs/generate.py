@@ -54,10 +54,15 @@ def _section(name: str, command: click.Command, first: dict[tuple[str, str], str
         yield from (f"`{name} [OPTIONS] {' '.join(arguments)}`", "")
     yield text.strip().replace("<", "&lt;")
     for block in blocks:
-        title, _, content = block.partition("\n")
-        if title == "Examples:":
-            continue
-        yield from ("", title, "", "```", textwrap.dedent(content).rstrip(), "```")
+        lines, _, rest = block.partition("\n\n")
+        title, _, content = lines.partition("\n")
+        if not title.endswith(":"):
+            title, content = "", lines
+        if title != "Examples:":
+            yield from ("", title, "") if title else ("",)
+            yield from ("```", textwrap.dedent(content).strip("\n"), "```")
+        if rest.strip():
+            yield from ("", rest.strip().replace("<", "&lt;"))
     options = [
         each
         for each in command.params
