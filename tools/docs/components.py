@@ -39,8 +39,6 @@ SET_FROM = {
 }
 # A component refers to the fields of another one if it has at least this number of them.
 SHARED_FIELDS = 3
-# A type with at most this number of fields is a list, because a table would be mostly its head.
-LISTED_FIELDS = 4
 # The field of every component, which the head of a page describes once.
 TRANSFORM = "transform"
 # Where the schema has the type of the entries of a list or a map.
@@ -193,8 +191,7 @@ def _lines(page: Page, homes: dict[str, str], sections: list[Section]) -> Iterat
     for name in (name for name, home in homes.items() if home == page.file):
         yield f"## {name}"
         yield ""
-        fields = schema()["types"][name]
-        yield from tables.described(name, fields, listed=len(fields) <= LISTED_FIELDS)
+        yield from tables.described(name, schema()["types"][name], listed=True)
     if page.stack_key == POOLS:
         yield from _gpus()
 
@@ -276,7 +273,7 @@ class _Tables:
         self.sections = sections
 
     def described(self, heading: str, fields: dict[str, Any], listed: bool = False) -> Iterator[str]:
-        """Yield the fields as a table or as a list. The field of every component is left out."""
+        """Yield the fields of a component as a table, or of a type as a list, without the field of every component."""
         # The tables of runners stay whole, because the guides link to them.
         if other := None if heading.endswith("-runners") else self.most_alike(fields):
             shared = [name for name, each in fields.items() if other.fields.get(name) == each]

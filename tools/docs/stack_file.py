@@ -53,8 +53,7 @@ def page(schema: dict[str, Any]) -> str:
             lines += [f"As for {link}: {', '.join(f'`{each}`' for each in shared)}.", ""]
             fields = {each: item for each, item in fields.items() if each not in shared}
         sections.append(components.Section(FILE, _short(name), fields))
-        rows = list(_rows(fields, definition.get("required", ())))
-        lines += (components.in_list if len(rows) <= components.LISTED_FIELDS else components.in_table)(rows)
+        lines += components.in_list(list(_rows(fields, definition.get("required", ()))))
         new = [each for each in _references(fields) if each not in names]
         names |= dict.fromkeys(new)
         queue += dict.fromkeys(new)
