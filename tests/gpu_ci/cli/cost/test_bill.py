@@ -64,7 +64,9 @@ def test_each_machine_has_its_own_bill_also_the_second_of_a_name(tmp_path: Path)
 def test_a_build_that_names_a_machine_of_a_manager_does_not_get_its_bill() -> None:
     row = BillRow.model_validate(ROW | {"instance_id": "7", "cost": "5"})
     own = MachineRecord.model_validate(line(7))
-    lies = [MachineRecord.model_validate(line(1, id="7", supplier=each)) for each in ("google-cloud-build", "kubernetes")]
+    lies = [
+        MachineRecord.model_validate(line(1, id="7", supplier=each)) for each in ("google-cloud-build", "kubernetes")
+    ]
     for found in ([own, *lies], [*lies, own]):
         assert divide([row], found).usd == {own.key: 5.0}
     assert divide([row], lies).usd == {lies[0].key: 5.0}
