@@ -351,6 +351,6 @@ def test_the_records_of_a_manager_are_printed_as_lines_of_json_since_a_time(aske
     lines = [each.line() for each in RECORDS]
     assert call(asked, "manager", "records", "--since", "2026-11-01").stdout.splitlines() == lines
     later = call(asked, "manager", "records", "--since", "2026-11-28")
-    assert (later.stdout.splitlines(), later.stderr.partition(";")[0]) == (lines[1:], "2 records since 2026-11-28")
+    assert (later.stdout.splitlines(), later.stderr.partition(";")[0]) == (lines[1:], "records since 2026-11-28: 2")
     wrong = call(asked, "manager", "records", "--since", "soon")
     assert (wrong.exit_code, "--since: is not a time in the past" in wrong.stderr) == (2, True)

@@ -107,7 +107,7 @@ def records(config_file: str, state: str | None, since: str) -> None:
     count = 0
     for count, line in enumerate(options.records(config_file, state, begin), 1):  # noqa: B007
         click.echo(line)
-    note(f"{count} records since {begin:%F}; a machine gets its record when GitHub shows the end of its job, "
+    note(f"records since {begin:%F}: {count}; a machine gets its record when GitHub shows the end of its job, "
          "a minute to an hour after the machine is gone")  # fmt: skip
 
 
