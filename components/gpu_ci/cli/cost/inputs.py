@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from gpu_ci.cli.mistakes import Mistakes, read_bytes, start_of
-from gpu_ci.cli.output import Failure
+from gpu_ci.cli.output import Failure, note
 from gpu_ci.machine_records import MachineRecord
 
 if TYPE_CHECKING:
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 _RECORDS = (
     "a machine record (docs/machine-record.schema.json) on each line", "gpu-ci manager records > records.jsonl"
 )  # fmt: skip
+_ROWS_OF_BQ = 100
 _ROWS = (
     "a list of rows in JSON, the result of gpu-ci cost query google",
     "bq query --use_legacy_sql=false --format=json --max_rows=10000000 < bill.sql > bill.json",
@@ -108,6 +109,8 @@ def read_bill(name: str, mistakes: Mistakes) -> list[BillRow]:
     if not isinstance(rows, list):
         mistakes.add(f"{name}:1", "", "is not a list of rows", type(rows).__name__, *_ROWS)
         return []
+    if len(rows) == _ROWS_OF_BQ:
+        note(f"{name}: has {_ROWS_OF_BQ} rows, which is what bq prints without --max_rows; machines may be missing")
     found = []
     for at, row in enumerate(rows):
         try:

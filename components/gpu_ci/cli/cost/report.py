@@ -27,6 +27,8 @@ if TYPE_CHECKING:
 BY = ("team", "repository", "workflow", "pool")
 NO_JOB, NO_TEAM, NO_NAME = "(no job)", "(no team)", "(unknown)"
 _MOST_PERIODS = 12
+_QUIET_DAYS = 2
+"""The days without a machine, such as a weekend, before which no record is taken to be missing."""
 _DIFFERENCE = 0.05
 """The largest difference between estimate and bill, as a part of the estimate, that is not worth a warning."""
 
@@ -111,7 +113,10 @@ def compute(
     month = forecast(_sums([*by_day.items(), *((day, usd) for (day, _), usd in shared_by_day.items())]), clock.today())
     budgets = _budgets(every, teams, team_of)
     first, last = (of((each.day for each in every), default=before.first) for of in (min, max))
-    late = f"the first record is of {first}: nothing is compared, and earlier machines may be missing"
+    compared_days = (
+        "nothing" if first >= before.end else f"{before.first} to {before.end}, as far as there are records,"
+    )
+    late = f"the first record is of {first}: {compared_days} is compared, and earlier machines may be missing"
     to_come = f"{_count(len(charged) - len(every), 'record')} of days to come: not counted; compare the manager's clock"
     empty = f"no machine was deleted in these days{f'; the records are of {first} to {last}' if every else ''}"
     return {
@@ -135,7 +140,7 @@ def compute(
         "warnings": [
             *_warnings(budgets, inside, bill),
             *([] if inside else [empty]),
-            *([late] if first >= before.end else []),
+            *([late] if (first - before.first).days > _QUIET_DAYS else []),
             *([to_come] if len(charged) > len(every) else []),
         ],
     }

@@ -9,7 +9,8 @@ from typing import Any
 
 import pytest
 from gpu_ci.cli.cost.bill import divide, sql
-from gpu_ci.cli.cost.inputs import BillRow
+from gpu_ci.cli.cost.inputs import BillRow, read_bill
+from gpu_ci.cli.mistakes import Mistakes
 from gpu_ci.machine_records import MachineRecord
 
 from tests.gpu_ci.cli.conftest import Ask
@@ -143,3 +144,12 @@ def test_the_query_is_printed_for_a_table_and_as_json(ask: Ask) -> None:
     assert (answer.code, answer.out, answer.err) == (0, SQL, "")
     assert "FROM `acme-billing.export.bill` AS bill" in SQL
     assert "TIMESTAMP('2026-09-12 00:00:00+00')\n" in ask(*words, "--json").json["sql"]
+
+
+@pytest.mark.parametrize("count", [99, 100, 101])
+def test_a_bill_with_as_many_rows_as_bq_prints_by_default_is_noted(
+    count: int, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "bill.json").write_text(json.dumps([ROW] * count))
+    read_bill(str(tmp_path / "bill.json"), Mistakes())
+    assert ("is what bq prints without --max_rows" in capsys.readouterr().err) == (count == 100)

@@ -327,6 +327,17 @@ def test_records_that_begin_after_the_time_before_are_a_warning(ask: Ask, write:
     assert text in found["warnings"]
 
 
+@pytest.mark.parametrize(("first", "warned"), [(4, False), (5, True)])
+def test_records_that_begin_within_the_time_before_are_a_warning(
+    ask: Ask, write: Callable[..., str], first: int, warned: bool
+) -> None:
+    """The week before begins on Monday 2026-11-02, and a weekend may have no machine."""
+    records = write(line(1), line(2, day=f"2026-11-0{first}"))
+    found = ask("cost", "report", records, "--json").json
+    text = f"the first record is of 2026-11-0{first}: 2026-11-02 to 2026-11-09, as far as there are records"
+    assert any(each.startswith(text) for each in found["warnings"]) == warned
+
+
 def test_a_budget_counts_as_the_manager_does_and_is_spent_when_it_is_reached(
     ask: Ask, write: Callable[..., str], stack: Any
 ) -> None:
