@@ -76,9 +76,11 @@ def test_a_build_that_names_a_machine_of_a_manager_does_not_get_its_bill() -> No
 def test_a_price_that_rose_in_one_region_is_warned_about(report: Any) -> None:
     found = report("2026-10-19")
     assert sum(found["sharedUsd"].values()) == pytest.approx(14 * 3 + 3.5 + 0.004 - 1.25), "of these days"
-    [warning] = found["warnings"]
+    begins = "the first record is of 2026-10-05: "
+    [warning] = [each for each in found["warnings"] if not each.startswith(begins)]
     assert warning.startswith("spot machines in us-west1: the bill has 10.77 USD and the catalog 9.59 USD (+12.2%);")
-    assert report("2026-10-19", write(machines(), dearer=1))["warnings"] == []
+    same_price = report("2026-10-19", write(machines(), dearer=1))["warnings"]
+    assert [each for each in same_price if not each.startswith(begins)] == []
 
 
 def test_money_of_machines_without_a_record_is_shared(report: Any) -> None:
