@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import re
+import shlex
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -18,6 +22,7 @@ from tests.gpu_ci.delivery.fake_vertex import PARENT
 from tests.gpu_ci.delivery.serving import served
 from tests.gpu_ci.delivery.test_training import FULL, IMAGE, REQUIRED
 
+PAGE = Path(__file__).resolve().parents[3] / "docs/guides/train-from-ci.md"
 Train = Callable[..., Answer]
 RUN = {"GITHUB_REPOSITORY": "acme/scan", "GITHUB_RUN_ID": "1", "GITHUB_JOB": "train", "GITHUB_RUN_ATTEMPT": "1"}
 
@@ -238,6 +243,7 @@ MISTAKES = {
     "env ": ({"LOGIN": "ghp_planted1234567890"}, ":1: env.LOGIN", "Secret Manager"),
     "env  ": ({"2ND": "x"}, ":1: env.2ND", "no digit first"),
     "env   ": ({"EPOCHS": 10}, ":1: env.EPOCHS", "must be text"),
+    "env    ": ("HF_TOKEN=planted", ":1: env", "must be a map"),
     "args ": (["--token=ghp_planted1234567890"], ":1: args[0]", "looks like a secret"),
 }
 
@@ -323,4 +329,28 @@ def test_mistake_in_the_job(ask: Ask, fake: FakeJobs) -> None:
         answer = ask("train", command, "customJobs/1")
         assert answer.code == 1
         assert "JOB: is not the name of a job" in answer.err
-    assert ask("train", "submit", f"{PARENT}/customJobs/1", "train.yaml").code == 1
+    answer = ask("train", "submit", f"{PARENT}/customJobs/1", "train.yaml")
+    assert answer.code == 1
+    assert "LOCATION: is not a location" in answer.err
+
+
+# The page
+
+
+def test_workflow_and_settings_of_the_page(ask: Ask, fake: FakeJobs, tmp_path: Path) -> None:
+    blocks = re.findall(r"^```(?:yml)?\n(.*?)^```", PAGE.read_text(), re.MULTILINE | re.DOTALL)
+    (tmp_path / "train.yaml").write_text(blocks[0].replace("sha256:…", f"sha256:{'0' * 64}"))
+    [job] = yaml.safe_load(blocks[1])["jobs"].values()
+    words = {"$LOCATION": job["env"]["LOCATION"], "$IMAGE": IMAGE}
+    steps = [each for each in job["steps"] if each.get("run", "").startswith("gpu-ci ")]
+    codes = []
+    for step in steps:
+        command = [words.get(word, word) for word in shlex.split(step["run"])]
+        codes.append(ask(*command[1:]).code)
+    assert codes == [0, 0, 0]
+    assert [each.get("if") for each in steps] == [None, None, "${{ cancelled() }}"]
+    assert fake.posts()[0]["jobSpec"]["workerPoolSpecs"][0]["containerSpec"]["imageUri"] == IMAGE
+    workflow = tmp_path / "train.yml"
+    workflow.write_text(f"on: workflow_dispatch\n{blocks[1]}")
+    checker = Path(sys.executable).with_name("check-jsonschema")
+    subprocess.run([checker, "--quiet", "--builtin-schema", "vendor.github-workflows", workflow], check=True)

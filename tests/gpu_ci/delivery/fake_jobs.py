@@ -24,7 +24,7 @@ class FakeJobs(FakeVertex):
         list_late_sec: The time after which a list has a new job.
         run_sec: The time that a job runs, after 60 s in which machines start.
         result: The state in which jobs end.
-        cancel_sec: The time in the state CANCELLING.
+        cancel_sec: The time until the state is CANCELLING, and that until it is CANCELLED.
     """
 
     def __init__(self, seed: int = 0) -> None:
@@ -37,14 +37,19 @@ class FakeJobs(FakeVertex):
         self._begin: dict[str, float] = {}
         self._cancelled: dict[str, float] = {}
 
+    def sleep(self, seconds: float) -> None:
+        assert seconds >= 0
+        super().sleep(seconds)
+
     def settle(self) -> None:
         for name, job in self.jobs.items():
             state, age = self.state(name), self.now - self._begin[name]
             if state in ENDED:
                 continue
             if name in self._cancelled:
-                over = self.now - self._cancelled[name] >= self.cancel_sec
-                self.set_state(name, "CANCELLED" if over else "CANCELLING")
+                over_sec = self.now - self._cancelled[name] - self.cancel_sec
+                if over_sec >= 0:
+                    self.set_state(name, "CANCELLING" if over_sec < self.cancel_sec else "CANCELLED")
             elif age >= 60 + self.run_sec:
                 self.set_state(name, self.result)
             elif age >= 60:
@@ -65,7 +70,7 @@ class FakeJobs(FakeVertex):
 
     def active(self) -> list[str]:
         """Return the jobs that were not cancelled."""
-        return [name for name in self.jobs if self.state(name) not in ("CANCELLED", "CANCELLING")]
+        return [name for name in self.jobs if name not in self._cancelled]
 
     def posts(self) -> list[Any]:
         """Return the body of each request to create a job."""
