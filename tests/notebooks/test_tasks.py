@@ -390,6 +390,42 @@ def test_paths_that_do_not_fit_into_a_result_are_refused(run: Run, github: Githu
     assert "got: 20 notebooks, of 4" in run.outputs[-1]
 
 
+@pytest.mark.parametrize(
+    ("name", "shown"), [("a\tb", "a\\tb"), ("$(HOME)", "$(HOME)"), ("a$$b", "a$$b"), ("\udcff", "\\udcff")]
+)
+def test_paths_that_the_storage_or_kubernetes_would_change_are_refused(
+    run: Run, github: Github, name: str, shown: str
+) -> None:
+    revision = github.commit(f"acme/odd-{len(name)}{ord(name[0])}", {f"notebooks/{name}.ipynb": "{}"})
+    repository = f"acme/odd-{len(name)}{ord(name[0])}"
+    assert run.task("prepare", REPOSITORY=repository, REVISION=revision)[0] == 1
+    assert f"  got: 'notebooks/{shown}.ipynb'" in run.outputs[-1]
+
+
+def test_a_path_with_braces_is_no_template(run: Run, github: Github) -> None:
+    path = "notebooks/{{cookiecutter.name}} {x}.ipynb"
+    revision = github.commit("acme/braces", {path: notebook(["1"])})
+    run.files = run.store / "analysis" / "acme/braces" / "run-kernels-1"
+    more = {"REPOSITORY": "acme/braces", "REVISION": revision}
+    assert run.task("prepare", **more)[0] == 0
+    assert run.execute(path, **more)["status"] == "passed"
+
+
+def test_a_notebook_that_does_not_fit_into_memory_has_no_page_but_a_report(run: Run, github: Github) -> None:
+    assert run.task("prepare", NOTEBOOKS=GOOD)[0] == 0
+    out = run.files / "notebooks/notebooks/good/out.ipynb"
+    out.parent.mkdir(parents=True)
+    with out.open("wb") as file:
+        file.truncate(65 * 2**20)
+    assert run.task("convert")[0] == 0
+    assert "the file is too large" in run.outputs[-1]
+    assert run.task("test")[0] == 0
+    assert (run.folder / "2-test/output/notebooks/notebooks/good/out.ipynb").stat().st_size == 65 * 2**20
+    report = run.publish(VERDICT="Failed")
+    assert report["notebooks"][0]["html"] is None
+    assert [each["state"] for each in github.statuses] == ["pending", "failure"]
+
+
 def test_a_cancelled_run_has_a_report_also_if_github_does_not_answer(run: Run, github: Github) -> None:
     github.down.add(f"/repos/acme/kernels/statuses/{run.revision}")
     assert run.task("prepare", NOTEBOOKS=GOOD)[0] == 0

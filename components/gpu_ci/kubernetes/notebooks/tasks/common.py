@@ -34,6 +34,9 @@ SECRETS = {
 CONTEXT = f"gpu-ci/notebooks/{PIPELINE}"
 """The context of the commit status."""
 PROBLEM_CHARACTERS = 4000
+MIB = 2**20
+MOST_MIB = 64
+"""The largest file that is read into memory. A notebook needs 8 times its size, and a task without GPUs has 2 GiB."""
 _CONTENT_TYPES = {".html": "text/html; charset=utf-8", ".json": "application/json", ".xml": "text/xml"}
 _PAUSES_SEC = (1, 4)
 """The pauses before a request to GitHub is repeated, after no answer or an error of the server."""
@@ -140,11 +143,29 @@ def put_json(path: str, value: object, of_run: bool = True) -> None:
 
 
 def get(path: str, of_run: bool = True) -> bytes | None:
-    """Return the content of a file; None if it is missing."""
+    """Return the content of a file; None if it is missing. Raises Fault for a file that does not fit into memory."""
     try:
-        return bytes(obstore.get(_open(), _key(path, of_run)).bytes())
+        found = obstore.get(_open(), _key(path, of_run))
     except FileNotFoundError:
         return None
+    if (size := found.meta["size"]) > MOST_MIB * MIB:
+        raise Fault(
+            f"the file is too large\n  path: {path}\n  got: {size // MIB} MiB\n  expected: {MOST_MIB} MiB or less"
+        )
+    return bytes(found.bytes())
+
+
+def save(path: str, target: Path) -> bool:
+    """Write a file of the run into a local one of any size. Return False if it is missing."""
+    try:
+        found = obstore.get(_open(), _key(path, True))
+    except FileNotFoundError:
+        return False
+    target.parent.mkdir(parents=True, exist_ok=True)
+    with target.open("wb") as file:
+        for chunk in found.stream():
+            file.write(chunk)
+    return True
 
 
 def exists(path: str) -> bool:
@@ -178,9 +199,8 @@ def unpack(path: str) -> Path:
     """Return a new folder with the files of a stored archive."""
     target = Path(path.partition(".")[0]).resolve()
     archive = target.with_suffix(".tar.gz")
-    with archive.open("wb") as file:
-        for chunk in obstore.get(_open(), _key(path, True)).stream():
-            file.write(chunk)
+    if not save(path, archive):
+        raise Fault(f"a file of the run is missing\n  path: {path}")
     with tarfile.open(archive) as tar:  # A task of this run packed it. A repository may have links that leave it.
         tar.extractall(target, filter="tar")
     return target

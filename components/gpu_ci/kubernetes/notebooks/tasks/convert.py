@@ -12,14 +12,14 @@ def main() -> None:
 
 def convert(notebook: str) -> None:
     """Store the page of a notebook. A notebook that cannot be converted is only reported."""
-    content = common.get(f"{common.folder(notebook)}/out.ipynb")
-    if content is None:
-        common.log(f"{notebook}: it did not run")
-        return
     import nbformat
     from nbconvert import HTMLExporter
 
     try:
+        content = common.get(f"{common.folder(notebook)}/out.ipynb")
+        if content is None:
+            common.log(f"{notebook}: it did not run")
+            return
         # The classes, not the command, because the command also reads settings from the working folder.
         read = nbformat.reads(content.decode(), as_version=4)
         page, _ = HTMLExporter().from_notebook_node(read, {"metadata": {"name": notebook}})

@@ -21,7 +21,6 @@ import psutil
 import common
 
 OUT = Path("out.ipynb").resolve()
-MIB = 2**20
 LEAST_FREE = 0.1
 """The share of a GPU's memory that must be free. Other programs use it where a pool shares GPUs."""
 SAMPLE_SEC = 1
@@ -54,6 +53,8 @@ def main() -> None:
     hint = None
     if error and error["name"] in _OUT_OF_MEMORY:
         hint = f"the kernel died: if it needs more than {os.environ['MEMORY_GIB']} GiB of memory, raise memoryGib"
+    elif OUT.exists() and (size := OUT.stat().st_size // common.MIB) >= common.MOST_MIB:
+        hint = f"it has no page, because it has {size} MiB with its outputs: {common.MOST_MIB} MiB or more"
     found = {
         "notebook": notebook,
         "status": status,
@@ -72,7 +73,9 @@ def main() -> None:
 def papermill(notebook: Path, limit_sec: float) -> tuple[int | None, Peak, str]:
     """Run a notebook in its folder. Return the exit code (None over the limit), the peak memory, and the log."""
     # With -P, a file next to the notebook cannot hide a module of papermill. The kernel still finds it.
-    command = [sys.executable, "-P", "-m", "papermill", str(notebook), str(OUT), "--cwd", str(notebook.parent),
+    # papermill replaces fields in braces, such as {name}, in the paths of both files.
+    paths = [str(each).replace("{", "{{").replace("}", "}}") for each in (notebook, OUT)]
+    command = [sys.executable, "-P", "-m", "papermill", *paths, "--cwd", str(notebook.parent),
                "--log-output", "--no-progress-bar"]  # fmt: skip
     log, peak = Path("papermill.log"), Peak(0, gpu_memory("used"))
     ends = time.monotonic() + limit_sec
@@ -93,7 +96,9 @@ def papermill(notebook: Path, limit_sec: float) -> tuple[int | None, Peak, str]:
             sys.stdout.flush()
     # The kernel is a child of papermill, and counts if papermill waited for it.
     peak.memory = max(peak.memory, resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss // 1024)
-    return code, peak, log.read_text(encoding="utf-8", errors="replace")
+    with log.open("rb") as written:  # the error is at its end
+        written.seek(max(0, log.stat().st_size - common.MIB))
+        return code, peak, written.read().decode(errors="replace")
 
 
 def end() -> None:
@@ -134,7 +139,7 @@ def sample(peak: Peak) -> None:
     used = 0
     for each in psutil.Process().children(True):
         with contextlib.suppress(psutil.Error):
-            used += each.memory_info().rss // MIB
+            used += each.memory_info().rss // common.MIB
     peak.memory = max(peak.memory, used)
     if peak.gpu is not None:
         peak.gpu = max(peak.gpu, gpu_memory("used") or 0)

@@ -36,13 +36,20 @@ def find(source: Path, patterns: list[str]) -> list[str]:
     """Return the paths of the committed notebooks that match a pattern, sorted."""
     specs = [f":(glob){pattern}" for pattern in patterns if pattern]
     command = ["git", "-C", str(source), "ls-files", "-z", "--", *specs]
-    listed = subprocess.run(command, capture_output=True, text=True, check=False)
+    # Names are bytes in git. Those that are no UTF-8 become characters that are not printable.
+    listed = subprocess.run(command, capture_output=True, encoding="utf-8", errors="surrogateescape", check=False)
     found = sorted(path for path in listed.stdout.split("\0") if path.endswith(".ipynb"))
     most = int(os.environ["MOST_NOTEBOOKS"])
     if not found:
         got = listed.stderr.strip() or "no committed file that ends with .ipynb"
         raise common.Fault(
             f"no notebook matches\n  path: notebooks\n  got: {got}\n  expected: a match of {', '.join(patterns)}"
+        )
+    # A path becomes a key of the storage, and a variable of a container, in which Kubernetes replaces $(NAME) and $$.
+    if odd := [path for path in found if not path.isprintable() or "$(" in path or "$$" in path]:
+        raise common.Fault(
+            f"a path of a notebook has characters that are not accepted\n  path: notebooks\n  got: {odd[0]!a}\n"
+            "  expected: printable characters, without $( and $$\n  hint: rename it"
         )
     # A result is text in the JSON of the message, so its quotes need escapes.
     size = len(json.dumps(json.dumps(found, ensure_ascii=False), ensure_ascii=False).encode()) + OVERHEAD_BYTES

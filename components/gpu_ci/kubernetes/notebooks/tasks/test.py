@@ -21,9 +21,7 @@ def main() -> None:
     output, junit = Path("output").resolve(), Path("junit.xml").resolve()
     for notebook in common.get_json("prepared.json")["notebooks"]:
         for path in (f"{common.folder(notebook)}/{name}" for name in ("out.ipynb", "result.json", "out.html")):
-            if content := common.get(path):
-                (output / path).parent.mkdir(parents=True, exist_ok=True)
-                (output / path).write_bytes(content)
+            common.save(path, output / path)
     tests = os.environ["TESTS_PATH"]
     code, last_lines = pytest(root, tests, output, junit) if (root / tests).exists() else (5, [])
     found = JUnitXml.fromfile(str(junit)) if junit.exists() else JUnitXml()
