@@ -18,10 +18,15 @@ _LABEL = r"[a-z0-9]([-a-z0-9]*[a-z0-9])?"
 _RESOURCE = r"^nvidia\.com/(gpu|mig-[0-9]+g\.[0-9]+gb(\.me)?)(\.shared)?$"
 
 
+def reserved_namespace(value: str) -> str:
+    """Return why a namespace cannot be created; empty if it can."""
+    return "is a namespace of Kubernetes itself" if value == "default" or value.startswith("kube-") else ""
+
+
 def _not_reserved(value: str) -> str:
-    if value == "default" or value.startswith("kube-"):
+    if text := reserved_namespace(value):
         raise invalid(
-            "is a namespace of Kubernetes itself",
+            text,
             "reserved-name",
             safe_hint="use a namespace for this purpose only, such as gpu-ci",
         )

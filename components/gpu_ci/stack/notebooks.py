@@ -12,7 +12,7 @@ from .. import naming
 from ..args import Redacted
 from ..errors import Problem, did_you_mean, in_yaml, shape
 from ..kinds import cluster_for
-from ..kubernetes.name_types import Name
+from ..kubernetes.name_types import Name, reserved_namespace
 from ..kubernetes.notebooks.args import Bucket, Ends, NotebookChoices
 from ..kubernetes.tekton import PIPELINES_NAMESPACE
 from ..secret_manager import StackSecret
@@ -31,7 +31,8 @@ class NotifyByReference(Ends):
     """Notifications of ended runs, to an address in a secret store."""
 
     url: StackSecret = Field(
-        description="the secret with the address of the receiver in the form of Apprise, such as slack://…",
+        description="the secret with the address of the receiver in the form of Apprise, such as slack://…, "
+        "which must use port 443",
         examples=["projects/acme-ci/secrets/notebooks-slack"],
     )
 
@@ -90,6 +91,7 @@ def check(
     found: dict[str, NotebookEntry] = {}
     problems: list[Problem] = []
     taken: dict[tuple[str, str], str] = {}
+    hosts: dict[str, str] = {}
     for name, given in sorted(values.items()):
         path = join(key, name)
         problems += _name_problems(path, name)
@@ -98,6 +100,13 @@ def check(
         if entry is None:
             continue
         found[name] = entry
+        if entry.access and (other := hosts.setdefault(entry.access.host, name)) != name:
+            text = f"is the host of the pipeline {other}, which gets the pushes of both"
+            hint = "give it another host, with an entry of the DNS"
+            got = repr(entry.access.host)
+            problems.append(
+                Problem(f"{path}.access.host", text, got, "a different host for each pipeline", hint, "duplicate-host")
+            )
         if entry.pool not in names:
             problems.append(_unknown_pool(path, entry, names))
         elif spec := by_name.get(entry.pool):
@@ -177,6 +186,15 @@ def _namespaces(
         of_cluster = {(cluster_name, each.namespace): f"the {word}" for word, each in parts.items() if each}
         taken |= {(cluster_name, PIPELINES_NAMESPACE): "Tekton", **of_cluster}
     namespace = entry.namespace or name
+    if not entry.namespace and (reserved := reserved_namespace(name)):
+        yield Problem(
+            path,
+            f"has a namespace of its name, which {reserved}",
+            repr(name),
+            "another name or namespace",
+            "such as namespace: notebooks",
+            "reserved-name",
+        )
     if owner := taken.get((cluster_name, namespace)):
         yield Problem(
             f"{path}.namespace" if entry.namespace else path,

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 from pulumi.runtime import rpc
+from pulumi_sandbox.providers.kubernetes.tekton.listener import evaluate
 
 from tests.gpu_ci.harness import Deployment, Row
 from tests.gpu_ci.program import gke
@@ -166,6 +167,50 @@ def test_secrets_are_only_in_secrets_and_on_both_sides_of_the_webhook() -> None:
         assert row("analysis-eventlistener").urn in hook.request.dependencies
     rest = [each.inputs for each in deployed().rows if not each.type.endswith((":Secret", ":RepositoryWebhook"))]
     assert [value for value in held.values() if value in json.dumps(rest)] == []
+
+
+def cel(found: Deployment) -> tuple[str, str]:
+    """Return the filter of the listener, and the expression for the name of a run."""
+    [trigger] = plain(row("analysis-eventlistener", found).inputs["spec"])["triggers"]
+    params = {each["name"]: each["value"] for one in trigger["interceptors"] for each in one["params"]}
+    return params["filter"], params["overlays"][0]["expression"]
+
+
+def pushed(**changes: Any) -> dict[str, Any]:
+    repository = {"id": 123_450_050, "name": "Kernels", "full_name": "acme/Kernels", "default_branch": "main"}
+    body = {"ref": "refs/heads/main", "deleted": False, "after": "0123456789abcdef" * 2, "repository": repository}
+    return {"body": {**body, **changes, "repository": {**repository, **changes.get("repository", {})}}}
+
+
+@pytest.mark.parametrize(
+    ("choices", "push", "starts"),
+    [
+        ({}, {}, True),
+        ({}, {"repository": {"full_name": "acme/detector"}}, True),
+        ({}, {"repository": {"full_name": "fork/kernels"}}, False),
+        ({}, {"repository": {"full_name": "acme/kernels2"}}, False),
+        ({}, {"deleted": True}, False),
+        ({}, {"ref": "refs/heads/other"}, False),
+        ({}, {"ref": "refs/tags/main"}, False),
+        ({"branches": ["release/1"]}, {}, False),
+        ({"branches": ["main", "release/1"]}, {"ref": "refs/heads/release/1"}, True),
+        ({"rolloutPercent": 50}, {}, False),
+        ({"rolloutPercent": 51}, {}, True),
+    ],
+)
+def test_pushes_of_the_listed_repositories_and_branches_start_a_run(
+    choices: dict[str, Any], push: dict[str, Any], starts: bool
+) -> None:
+    found, _ = cel(run(on_gke(**choices), calls=CALLS) if choices else deployed())
+    assert evaluate(found, pushed(**push)) is starts
+
+
+def test_the_name_of_a_run_fits_into_a_label() -> None:
+    _, name = cel(deployed())
+    assert evaluate(name, pushed()) == "run-kernels-0123456789ab"
+    long = evaluate(name, pushed(repository={"name": "A_b.c" + "x" * 95}))
+    assert long == f"run-a-b-c{'x' * 31}-0123456789ab"
+    assert len(long) <= 63
 
 
 def test_the_ingress_leads_to_the_service_of_the_listener() -> None:

@@ -22,9 +22,26 @@ from ..name_types import (
     Tolerations,
 )
 
+
+def _short(value: str) -> str:
+    """Return a branch. GitHub's payload has refs/heads/BRANCH, to which the filter adds the first part."""
+    if value.startswith("refs/"):
+        raise invalid("is a ref, so no push would start a run", "wrong-form", safe_hint="such as branches: [main]")
+    return value
+
+
+def _each_repository_once(values: list[str]) -> list[str]:
+    """Return the repositories. GitHub's names are the same in upper and lower case."""
+    lower = [each.lower() for each in values]
+    error = invalid("is a duplicate", "duplicate", safe_hint="remove it")
+    raise_problems([at_path(error, value, at) for at, value in enumerate(values) if value.lower() in lower[:at]])
+    return values
+
+
 Repository = Annotated[str, Field(pattern=r"^[A-Za-z0-9._-]{1,100}$")]
 Host = Annotated[str, Field(pattern=r"^([a-z0-9]([-a-z0-9]*[a-z0-9])?\.)+[a-z]{2,}$", max_length=253)]
-Branch = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._/-]{0,200}$")]
+Branch = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._/-]{0,200}$"), AfterValidator(_short)]
+
 CLAIM_PATH = "/storage"
 """The folder at which a task mounts the claim."""
 FINALLY_MIN = 10
@@ -170,7 +187,8 @@ class Notify(Ends):
     """Notifications of ended runs."""
 
     url: SecretInput[Annotated[str, Field(min_length=1)]] = Field(
-        description="the address of the receiver in the form of Apprise, such as slack://… or mailto://…"
+        description="the address of the receiver in the form of Apprise, such as slack://… or mailgun://…, "
+        "which must use port 443"
     )
 
 
@@ -181,7 +199,7 @@ class NotebookChoices(ComponentArgs):
         description="the image of every task, with the team's libraries: images/notebook, or an image built from it",
         examples=[f"ghcr.io/acme/notebook:1@sha256:{'a1' * 32}"],
     )
-    repositories: Annotated[list[Repository], EachOnce] = Field(
+    repositories: Annotated[list[Repository], AfterValidator(_each_repository_once)] = Field(
         min_length=1, description="the repositories whose pushes start a run, without the owner", examples=[["kernels"]]
     )
     branches: Annotated[list[Branch], EachOnce] = Field(

@@ -342,10 +342,11 @@ def _listener(name: str, args: NotebookPipelineArgs) -> dict[str, Any]:
 def push_filter(args: NotebookPipelineArgs) -> str:
     """Return the expression in CEL for the pushes that start a run.
 
-    A number of JSON is a double in CEL, so the id needs int(). A repository that is in a share stays in a larger one.
+    GitHub accepts a repository's name in upper and lower case. A number of JSON is a double in CEL, so the id needs
+    int(). A repository that is in a share stays in a larger one.
     """
-    names = ", ".join(f"'{args.owner}/{each}'" for each in args.repositories)
+    names = ", ".join(f"'{args.owner}/{each}'".lower() for each in args.repositories)
     refs = ", ".join(f"'refs/heads/{each}'" for each in args.branches)
     branch = f"body.ref in [{refs}]" if refs else "body.ref == 'refs/heads/' + body.repository.default_branch"
     share = f" && int(body.repository.id) % 100 < {args.rollout_percent}" if args.rollout_percent < 100 else ""
-    return f"!body.deleted && body.repository.full_name in [{names}] && {branch}{share}"
+    return f"!body.deleted && body.repository.full_name.lowerAscii() in [{names}] && {branch}{share}"
