@@ -12,6 +12,7 @@ import pytest
 from gpu_ci.cli.init.repository import ADMIN_APP, MANAGER_APP, RUNNER_APP
 from gpu_ci.gcp import bootstrap_roles
 from gpu_ci.gcp.github_identity import GithubIdentity
+from gpu_ci.gcp.vertex_endpoint import VertexEndpoint
 from gpu_common import aws_permissions, google_permissions
 from gpu_common.google_permissions import CUSTOM_ROLE, PROJECT_MEMBER
 from pulumi_sandbox.providers.aws import permissions as of_aws
@@ -118,11 +119,14 @@ def test_the_deployer_on_google_changes_no_role_and_no_policy_of_the_project() -
 
 
 def components(*types: str) -> list[Row]:
-    """What the components for Google Cloud register of some types, without identities."""
+    """What the components of stack files for Google Cloud register of some types.
+
+    An owner deploys identities, and the endpoints of programs.
+    """
     rows = [
         row
         for token, each in COMPONENTS.items()
-        if token.startswith("gpu-ci:gcp:") and each is not GithubIdentity
+        if token.startswith("gpu-ci:gcp:") and each not in (GithubIdentity, VertexEndpoint)
         for row in deploy(lambda c=each: build(c), computed=COMPUTED, calls=CALLS).rows  # type: ignore[misc]
     ]
     return [row for row in rows if row.type in types]

@@ -22,10 +22,11 @@ from tests.bootstrap.stacks import WIDE
 from tests.gpu_ci.harness import Row, deploy
 from tests.gpu_ci.support import CALLS, COMPONENTS, COMPUTED, build
 
-# The bootstrap program itself creates these, as an owner.
+# The bootstrap program itself creates these, as an owner, and other programs the endpoint.
 BY_OWNER = {
     "gcp:iam/workloadIdentityPool:WorkloadIdentityPool",
     "gcp:iam/workloadIdentityPoolProvider:WorkloadIdentityPoolProvider",
+    "gcp:vertex/aiEndpoint:AiEndpoint",
 }
 
 
