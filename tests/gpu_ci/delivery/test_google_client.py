@@ -83,6 +83,7 @@ def test_client_reads_requests_and_answers_of_training_jobs() -> None:
         jobs.cancel([jobs.submit(hash_of(number), NAME, job_spec(settings(**changed)))])
     job = jobs.submit(RUN_1, NAME, job_spec(Settings.model_validate(FULL)))
     fake.sleep(100)
+    fake.cancel_sec = 0.15  # each request takes 0.1 s of the fake's time
     found = ask(fake, fake.requests, job["name"])
     assert found == {
         "refused": [],
