@@ -169,6 +169,34 @@ def test_secrets_are_only_in_secrets_and_on_both_sides_of_the_webhook() -> None:
     assert [value for value in held.values() if value in json.dumps(rest)] == []
 
 
+def test_tasks_that_run_code_of_a_repository_read_no_secret_and_have_no_token() -> None:
+    tests = {"repository": "kernels-tests", "revision": "v1"}
+    found = run(on_gke(tests=tests), calls=CALLS)
+    read = {}
+    for each in found.rows:
+        if each.type.endswith(":Task"):
+            [step] = each.inputs["spec"]["steps"]
+            sources = [one["valueFrom"]["secretKeyRef"]["name"] for one in step["env"] if "valueFrom" in one]
+            read[step["name"]] = set(sources)
+            assert "envFrom" not in step
+            assert {"secret", "projected"}.isdisjoint(key for one in each.inputs["spec"]["volumes"] for key in one)
+    github, notify = "analysis-github", "analysis-notify"
+    with_secrets = {"prepare": {github}, "fetch-tests": {github}, "publish": {github, notify}}
+    without: dict[str, set[str]] = {name: set() for name in ("execute", "convert", "test", "verdict")}
+    assert read == {**without, **with_secrets}
+    [template] = row("analysis-triggertemplate", found).inputs["spec"]["resourcetemplates"]
+    assert template["spec"]["taskRunTemplate"]["podTemplate"]["automountServiceAccountToken"] is False
+
+
+def test_a_lost_node_repeats_a_task_and_a_bad_notebook_none() -> None:
+    tasks = {each["name"]: each for each in row("analysis-pipeline").inputs["spec"]["tasks"]}
+    assert {name for name, each in tasks.items() if each.get("retries") == 1} == tasks.keys() - {"verdict"}
+    assert tasks["execute"]["timeout"] == "100m"  # 60 of the notebook, 30 in the queue, 10 to start
+    assert "retries" not in row("analysis-pipeline").inputs["spec"]["finally"][0]
+    [template] = row("analysis-triggertemplate").inputs["spec"]["resourcetemplates"]
+    assert template["spec"]["timeouts"] == {"pipeline": "120m", "tasks": "110m", "finally": "10m"}
+
+
 def cel(found: Deployment) -> tuple[str, str]:
     """Return the filter of the listener, and the expression for the name of a run."""
     [trigger] = plain(row("analysis-eventlistener", found).inputs["spec"])["triggers"]
