@@ -302,6 +302,7 @@ def test_gke_grants_the_bucket_to_the_account_of_kubernetes() -> None:
         "role": "roles/storage.objectUser",
         "member": f"{pools}/example-ci.svc.id.goog/{subject}",
     }
+    assert row("analysis-run-bucket").urn in row("analysis-eventlistener").request.dependencies
 
 
 def test_gke_without_a_workload_pool_is_refused() -> None:
