@@ -426,6 +426,16 @@ def test_a_notebook_that_does_not_fit_into_memory_has_no_page_but_a_report(run: 
     assert [each["state"] for each in github.statuses] == ["pending", "failure"]
 
 
+def test_a_process_that_a_task_starts_has_no_secret(run: Run) -> None:
+    program = "import common, subprocess; subprocess.run(['env'], check=True)"
+    environment = {"PATH": os.environ["PATH"], "PYTHONDONTWRITEBYTECODE": "1", **run.variables}
+    command = [str(run.python), "-c", program]
+    done = subprocess.run(command, cwd=TASKS_FOLDER, env=environment, capture_output=True, text=True, check=True)
+    assert f"REVISION={run.revision}" in done.stdout
+    assert "PRIVATE KEY" not in done.stdout
+    run.outputs.append(done.stdout)  # the fixture looks for the secrets
+
+
 def test_a_cancelled_run_has_a_report_also_if_github_does_not_answer(run: Run, github: Github) -> None:
     github.down.add(f"/repos/acme/kernels/statuses/{run.revision}")
     assert run.task("prepare", NOTEBOOKS=GOOD)[0] == 0
