@@ -426,13 +426,21 @@ def test_a_notebook_that_does_not_fit_into_memory_has_no_page_but_a_report(run: 
     assert [each["state"] for each in github.statuses] == ["pending", "failure"]
 
 
-def test_a_process_that_a_task_starts_has_no_secret(run: Run) -> None:
-    program = "import common, subprocess; subprocess.run(['env'], check=True)"
+def test_neither_a_process_that_a_task_starts_nor_its_messages_have_a_secret(run: Run) -> None:
+    program = """if True:
+        import common, subprocess
+        subprocess.run(["env"], check=True)
+        common.log(f"sent to {common.SECRETS['NOTIFY_URL']}")
+        def fail(): raise common.Fault(common.SECRETS["NOTIFY_URL"] + " does not answer")
+        common.run(fail)"""
     environment = {"PATH": os.environ["PATH"], "PYTHONDONTWRITEBYTECODE": "1", **run.variables}
     command = [str(run.python), "-c", program]
-    done = subprocess.run(command, cwd=TASKS_FOLDER, env=environment, capture_output=True, text=True, check=True)
+    done = subprocess.run(command, cwd=TASKS_FOLDER, env=environment, capture_output=True, text=True, check=False)
     assert f"REVISION={run.revision}" in done.stdout
     assert "PRIVATE KEY" not in done.stdout
+    assert done.stdout.endswith("sent to (secret)\n")
+    assert done.stderr == "gpu-ci: (secret) does not answer\n"
+    assert (run.files / "problems/-c.txt").read_text() == "(secret) does not answer"
     run.outputs.append(done.stdout)  # the fixture looks for the secrets
 
 
