@@ -33,6 +33,8 @@ _TEMPLATE = [
     'metadata["gpu-smoke-pyz"]',
     'metadata["startup-script"]',
 ]
+# Only machines with a runner give their job time after a notice.
+_RUNNER_TEMPLATE = ['metadata["gpu-agent-config"]#runner.notice_grace_sec', *_TEMPLATE]
 _CHECK = ['binaryData["gpu_smoke.pyz"]']
 # Resource -> the properties with the boot script, the boot agent, the smoke check, or the program of a build step.
 PAYLOADS = {
@@ -41,8 +43,8 @@ PAYLOADS = {
     "gpu-tests-program": ["name", "source"],
     "gpu-tests-template": _TEMPLATE,
     "l4-gke-smoke-check": _CHECK,
-    "l4-template": _TEMPLATE,
-    "t4-template": _TEMPLATE,
+    "l4-template": _RUNNER_TEMPLATE,
+    "t4-template": _RUNNER_TEMPLATE,
 }
 
 # What the changelog announces beyond that: new and removed resources, and what differs in registrations.

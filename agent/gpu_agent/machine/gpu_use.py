@@ -26,6 +26,8 @@ _GAP_SEC = 15
 _LINE_BYTES = 1024
 # An nvidia-smi that prints more lines than expected, with this margin, is ended.
 _MORE_LINES = 100
+_SHORT_SEC = 120
+"""The time below which the line of the log has seconds."""
 _QUERY = "--query-gpu=uuid,utilization.gpu,memory.used,power.draw"
 _NUMBER = re.compile(r"\d{1,9}(\.\d{1,9})?", re.ASCII)
 
@@ -167,8 +169,10 @@ def price(up_sec: float, usd_per_hour: float | None, market: str) -> str:
     """Return what the machine has cost since power-on, as the start of the line; empty if the price is unknown."""
     if usd_per_hour is None:
         return ""
+    time = f"{up_sec:.0f} s" if up_sec < _SHORT_SEC else f"{up_sec / 60:.0f} min"
     usd = up_sec / 3600 * usd_per_hour
-    return f"GPU machine: {up_sec / 60:.0f} min, about {usd:.2f} USD ({usd_per_hour:.2f} USD per hour, {market}); "
+    cost = "less than 0.01 USD" if usd < 0.01 else f"about {usd:.2f} USD"
+    return f"GPU machine: {time}, {cost} ({usd_per_hour:.2f} USD per hour, {market}); "
 
 
 def summary(job_started_sec: float | None, use: GpuUse | None) -> str:

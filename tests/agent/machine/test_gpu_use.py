@@ -225,4 +225,5 @@ def test_the_log_of_the_job_says_unknown_where_nothing_was_measured() -> None:
 
 def test_the_log_of_the_job_has_the_price_of_the_machine_if_it_is_known() -> None:
     assert price(431, 0.7123, "spot") == "GPU machine: 7 min, about 0.09 USD (0.71 USD per hour, spot); "
+    assert price(48, 0.51, "spot") == "GPU machine: 48 s, less than 0.01 USD (0.51 USD per hour, spot); "
     assert price(431, None, "spot") == ""

@@ -220,9 +220,10 @@ def test_a_cancelled_job_ends_its_step_and_the_machine(google: Google) -> None:
 @pytest.mark.slow
 def test_a_preempted_machine_tells_github_of_its_job_and_says_why_it_ended(google: Google) -> None:
     pool = Pool(google, FINE)
-    number = pool.queue("sleep 300")
+    # GitHub's runner interrupts the first process of a step alone, and bash would wait for its child.
+    number = pool.queue("exec sleep 300")
     pool.insert(scheduling={"provisioningModel": "SPOT", "preemptible": True, "onHostMaintenance": "TERMINATE"})
-    pool.api.until(lambda: "Run sleep 300" in pool.api.serial("l4-1"), "the job's own step")
+    pool.api.until(lambda: "Run exec sleep 300" in pool.api.serial("l4-1"), "the job's own step")
     google.world.add_fault(Fault("preempt"))
     end = pool.end()
     assert (end["reason"], end["step"], end["job"]["attempt"]) == ("preempted", "job", 1), pool.api.serial("l4-1")
