@@ -60,7 +60,7 @@ class Pushes:
 
     def reports(self, name: str) -> list[dict[str, Any]]:
         """Return the report of each side, without measured values, and with the list of its files."""
-        return [_report(each / OWNER / REPOSITORY / name) for each in self.storages()]
+        return [_report(each / NAME / OWNER / REPOSITORY / name) for each in self.storages()]
 
     def storages(self) -> tuple[Path, Path]:
         return self.tier.kubelet.claim(NAME, f"{NAME}-storage"), self.executor.storage / f"claims/{NAME}-storage"
