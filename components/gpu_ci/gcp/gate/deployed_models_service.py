@@ -13,16 +13,14 @@ from threading import Event
 from typing import Any
 
 from google.protobuf import empty_pb2
-from pulumi.runtime.proto import provider_pb2
 
-from ...custom_resources import EngineLog, Refused, checked, to_plain
+from ...custom_resources import EngineLog, Refused, to_plain
 from ..deployed_models import DeployedModelsArgs
 from .google_service import ApiError
-from .service import StateService, changed_inputs
+from .service import DeletionService
 from .vertex_api import VertexApi
 from .waiting import Clock, RealClock
 
-_REPLACES = ("endpoint",)
 _POLL_SEC = 5.0
 _WITHIN_SEC = 30 * 60.0
 
@@ -31,31 +29,15 @@ def vertex_api(location: str) -> VertexApi:
     return VertexApi(location, os.environ.get("GOOGLE_VERTEX_AI_CUSTOM_ENDPOINT", "").rstrip("/").removesuffix("/v1"))
 
 
-class DeployedModelsService(StateService):
-    """Creates, changes and deletes DeployedModels resources. Only `delete` calls Google."""
+class DeployedModelsService(DeletionService):
+    """Creates, changes and deletes DeployedModels resources."""
+
+    ARGS = DeployedModelsArgs
+    REPLACES = ("endpoint",)
 
     def __init__(self, log: EngineLog, api: Callable[[str], VertexApi] = vertex_api) -> None:
         super().__init__(log, 4, "undeploy")
         self._create_api = api
-
-    def check(self, request: Any) -> Any:
-        return checked(request, DeployedModelsArgs, {})
-
-    async def diff(self, request: Any) -> Any:
-        changed = changed_inputs(request)
-        response = provider_pb2.DiffResponse
-        return response(
-            changes=response.DIFF_SOME if changed else response.DIFF_NONE,
-            diffs=changed,
-            replaces=[name for name in changed if name in _REPLACES],
-        )
-
-    async def create(self, request: Any) -> Any:
-        identity = "" if request.preview else request.urn.rpartition("::")[2]
-        return provider_pb2.CreateResponse(id=identity, properties=request.properties)
-
-    async def update(self, request: Any) -> Any:
-        return provider_pb2.UpdateResponse(properties=request.news)
 
     async def delete(self, request: Any) -> Any:
         """Undeploy the models. Raise Refused if a model has traffic, or if Google refuses."""
@@ -73,9 +55,6 @@ class DeployedModelsService(StateService):
 
         await asyncio.get_running_loop().run_in_executor(self._threads, work)
         return empty_pb2.Empty()
-
-    def cancel(self) -> None:
-        """Do nothing, because an undeployment that has begun ends by itself."""
 
 
 def undeploy_all(

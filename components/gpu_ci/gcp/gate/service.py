@@ -14,7 +14,7 @@ import hashlib
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from threading import Event, Lock
-from typing import Any
+from typing import Any, ClassVar
 
 import grpc
 from google.protobuf import empty_pb2, struct_pb2
@@ -22,6 +22,7 @@ from pulumi.runtime import rpc
 from pulumi.runtime.proto import provider_pb2
 from pydantic.alias_generators import to_camel
 
+from ...args import Args
 from ...custom_resources import EngineLog, Refused, as_sent, checked, redacted, secret_names, to_plain, with_outputs
 from ..smoke_gate import SmokeGate, SmokeGateArgs
 from ..stopped_machines import StoppedMachinesArgs
@@ -40,7 +41,6 @@ _PUBLIC_INPUTS = {"pool": "in the check machine's name", "zones": "in the messag
 
 # A change of one of these inputs replaces the gate, which starts a new check.
 _REPLACES = ("project", "template", "pool")
-_STOPPED_REPLACES = ("project",)
 
 UNPROVEN = "unproven"
 """The verdict in the state of a gate whose check found no machine."""
@@ -68,6 +68,36 @@ def changed_inputs(request: Any) -> list[str]:
     """Return the names of the inputs that differ from those of the state."""
     old, new = to_plain(request.old_inputs), to_plain(request.news)
     return [name for name in sorted({*old, *new}) if old.get(name) != new.get(name)]
+
+
+class DeletionService(StateService):
+    """A resource of which only the deletion calls Google, in `delete` of a subclass."""
+
+    ARGS: ClassVar[type[Args]]
+    REPLACES: ClassVar[tuple[str, ...]]
+    """The inputs whose change replaces the resource."""
+
+    def check(self, request: Any) -> Any:
+        return checked(request, self.ARGS, {})
+
+    async def diff(self, request: Any) -> Any:
+        changed = changed_inputs(request)
+        response = provider_pb2.DiffResponse
+        return response(
+            changes=response.DIFF_SOME if changed else response.DIFF_NONE,
+            diffs=changed,
+            replaces=[name for name in changed if name in self.REPLACES],
+        )
+
+    async def create(self, request: Any) -> Any:
+        identity = "" if request.preview else request.urn.rpartition("::")[2]
+        return provider_pb2.CreateResponse(id=identity, properties=request.properties)
+
+    async def update(self, request: Any) -> Any:
+        return provider_pb2.UpdateResponse(properties=request.news)
+
+    def cancel(self) -> None:
+        """Do nothing, because a deletion that has begun ends by itself."""
 
 
 class GateService(StateService):
@@ -207,32 +237,18 @@ class GateService(StateService):
             return self._shared_api
 
 
-class StoppedService(StateService):
-    """Creates, changes and deletes StoppedMachines resources. Only `delete` calls Google."""
+class StoppedService(DeletionService):
+    """Creates, changes and deletes StoppedMachines resources.
+
+    An update stores the new templates. The machines of an earlier template are deleted with its gate.
+    """
+
+    ARGS = StoppedMachinesArgs
+    REPLACES = ("project",)
 
     def __init__(self, log: EngineLog, api: Callable[[], ComputeApi] = GoogleCompute) -> None:
         super().__init__(log, 1, "stopped")
         self._create_api = api
-
-    def check(self, request: Any) -> Any:
-        return checked(request, StoppedMachinesArgs, {})
-
-    async def diff(self, request: Any) -> Any:
-        changed = changed_inputs(request)
-        response = provider_pb2.DiffResponse
-        return response(
-            changes=response.DIFF_SOME if changed else response.DIFF_NONE,
-            diffs=changed,
-            replaces=[name for name in changed if name in _STOPPED_REPLACES],
-        )
-
-    async def create(self, request: Any) -> Any:
-        identity = "" if request.preview else request.urn.rpartition("::")[2]
-        return provider_pb2.CreateResponse(id=identity, properties=request.properties)
-
-    async def update(self, request: Any) -> Any:
-        """Store the new templates. The machines of an earlier template are deleted with its gate."""
-        return provider_pb2.UpdateResponse(properties=request.news)
 
     async def delete(self, request: Any) -> Any:
         """Delete the machines. An error becomes a warning and does not stop a `destroy`."""
@@ -251,9 +267,6 @@ class StoppedService(StateService):
 
         await asyncio.get_running_loop().run_in_executor(self._threads, work)
         return empty_pb2.Empty()
-
-    def cancel(self) -> None:
-        """Do nothing, because a deletion that has begun ends by itself."""
 
 
 class _CancelEvent(Event):
