@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable
 from dataclasses import asdict, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from pydantic import BaseModel, ValidationError
 
@@ -92,3 +93,21 @@ def read_bytes(name: str, expected: str, hint: str, mistakes: Mistakes) -> bytes
         return content
     mistakes.add(name or "''", "", text, got, expected, hint)
     return b""
+
+
+def yaml_settings(name: str, content: bytes) -> tuple[Any, Callable[[str], str]]:
+    """Return the value of a YAML file, and a function that names the file with the line of a path.
+
+    An empty file is an empty map. Raises ProblemsFound if the YAML is invalid.
+    """
+    from gpu_ci.cli.stack_files import yaml_document
+    from gpu_ci.stack.lines import lines_of
+
+    text = content.decode()
+    document, line_of = yaml_document(Path(name), text), lines_of(text, "")
+
+    def subject(path: str) -> str:
+        line = line_of(path)
+        return f"{name}:{line}" if line else name
+
+    return {} if document is None else document, subject

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 import time
-from pathlib import Path
 from typing import Any
 
 import click
@@ -12,7 +11,7 @@ from pydantic import ValidationError
 
 from gpu_ci.cli import clock
 from gpu_ci.cli.google_api import custom_address
-from gpu_ci.cli.mistakes import Mistakes, read_bytes
+from gpu_ci.cli.mistakes import Mistakes, read_bytes, yaml_settings
 from gpu_ci.cli.output import InputError
 from gpu_ci.delivery.rollout.loop import Clock
 from gpu_ci.delivery.rollout.settings import Settings
@@ -49,18 +48,14 @@ def read_settings(file: str | None, mistakes: Mistakes) -> Settings:
     content = read_bytes(file, _SETTINGS, _SETTINGS_HINT, mistakes)
     if mistakes.count > before:
         return Settings()
-    from gpu_ci.cli.stack_files import yaml_document
-    from gpu_ci.stack.lines import lines_of
     from gpu_ci.validation_errors import explain
 
-    document = yaml_document(Path(file), content.decode())
+    document, subject = yaml_settings(file, content)
     try:
-        return Settings.model_validate({} if document is None else document)
+        return Settings.model_validate(document)
     except ValidationError as error:
-        line_of = lines_of(content.decode(), "")
         for problem in explain(error, Settings):
-            line = line_of(problem.path)
-            mistakes.add_problem(f"{file}:{line}" if line else file, problem)
+            mistakes.add_problem(subject(problem.path), problem)
     return Settings()
 
 

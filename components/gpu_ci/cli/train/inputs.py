@@ -6,13 +6,12 @@ import os
 import re
 from collections.abc import Sequence
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 from pydantic import ValidationError
 
 from gpu_ci.cli.google_api import custom_address
-from gpu_ci.cli.mistakes import Mistakes, read_bytes
+from gpu_ci.cli.mistakes import Mistakes, read_bytes, yaml_settings
 from gpu_ci.cli.output import InputError
 from gpu_ci.delivery.training.jobs import hash_of
 from gpu_ci.delivery.training.settings import Settings
@@ -60,21 +59,17 @@ def read_settings(
     env = _variables(variables, mistakes)
     if mistakes.count > before:
         return None
-    from gpu_ci.cli.stack_files import yaml_document
-    from gpu_ci.stack.lines import lines_of
     from gpu_ci.validation_errors import explain
 
-    document = yaml_document(Path(file), content.decode())
-    document = _merged({} if document is None else document, image, env)
-    line_of = lines_of(content.decode(), "")
+    document, in_file = yaml_settings(file, content)
+    document = _merged(document, image, env)
 
     def subject(path: str) -> str:
         if path == "image" and image is not None:
             return "--image"
         if path.removeprefix("env.") in env:
             return "--env"
-        line = line_of(path)
-        return f"{file}:{line}" if line else file
+        return in_file(path)
 
     try:
         settings = Settings.model_validate(document)
