@@ -12,9 +12,8 @@ from gpu_ci.delivery.rollout.decide import End
 from gpu_ci.delivery.rollout.loop import Clock, Event
 
 from tests.gpu_ci.cli.conftest import Answer, Ask
-from tests.gpu_ci.delivery.fake_vertex import ENDPOINT, FakeVertex
+from tests.gpu_ci.delivery.fake_vertex import ENDPOINT, FakeVertex, served
 from tests.gpu_ci.delivery.rollouts import QUICK, target
-from tests.gpu_ci.delivery.serving import served
 
 Deploy = Callable[..., Answer]
 

@@ -18,8 +18,7 @@ from gpu_ci.delivery.rollout.loop import Clock
 
 from tests.gpu_ci.cli.conftest import Answer, Ask
 from tests.gpu_ci.delivery.fake_jobs import FakeJobs, client
-from tests.gpu_ci.delivery.fake_vertex import PARENT
-from tests.gpu_ci.delivery.serving import served
+from tests.gpu_ci.delivery.fake_vertex import PARENT, served
 from tests.gpu_ci.delivery.test_training import FULL, IMAGE, REQUIRED
 
 PAGE = Path(__file__).resolve().parents[3] / "docs/guides/train-from-ci.md"

@@ -6,12 +6,16 @@ import json
 import random
 import re
 from collections.abc import Callable
+from contextlib import AbstractContextManager
 from datetime import UTC, datetime
 from functools import cache
+from http.server import BaseHTTPRequestHandler
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
 import httplib2
+
+from tests.gpu_ci.cli import json_server
 
 PROJECT, LOCATION = "acme", "europe-west4"
 PARENT = f"projects/{PROJECT}/locations/{LOCATION}"
@@ -364,3 +368,15 @@ class FakeVertex:
     @staticmethod
     def seconds(time: str) -> int:
         return int(datetime.fromisoformat(time).timestamp())
+
+
+def served(fake: FakeVertex) -> AbstractContextManager[str]:
+    """Serve the fake over HTTP on this computer. Yields the address."""
+
+    def respond(request: BaseHTTPRequestHandler, given: bytes) -> tuple[int, bytes]:
+        # google-cloud-aiplatform reads operations below /ui/, as its transport for REST says.
+        path = request.path.replace("/ui/", "/v1/", 1)
+        response, body = fake.request(f"http://fake{path}", request.command, given)
+        return int(response["status"]), body
+
+    return json_server.served(respond)

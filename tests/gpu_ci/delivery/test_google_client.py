@@ -12,9 +12,8 @@ from gpu_ci.delivery.training.jobs import hash_of
 from gpu_ci.delivery.training.settings import Settings, job_spec
 
 from .fake_jobs import FakeJobs, jobs_of
-from .fake_vertex import ENDPOINT, PARENT, FakeVertex
+from .fake_vertex import ENDPOINT, PARENT, FakeVertex, served
 from .rollouts import BAD, Rollout
-from .serving import served
 from .test_training import FULL, NAME, RESERVATION, RUN_1, settings
 
 PYTHON = Path(__file__).parents[3] / ".venv-vertex" / "bin" / "python"
