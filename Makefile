@@ -3,8 +3,10 @@
 PYTHON ?= python3
 STACK ?= staging
 ARGS ?=
+POOL ?=
 BUILD ?= passing
 NOTEBOOK ?= passing
+MODEL ?= good
 DOCKER ?= docker
 IMAGES ?= runtime runner dev
 SANDBOX := .venv/bin/pulumi-sandbox
@@ -16,8 +18,8 @@ unexport PYTHONDONTWRITEBYTECODE
 # The environments are created one after the other, also with make -j.
 .NOTPARALLEL:
 .DEFAULT_GOAL := help
-.PHONY: help up bootstrap preview job build notebook down test test-slow test-all test-kill test-boots test-histories test-kubernetes test-tekton test-monitoring test-live test-gpu test-images check format golden docs diagrams site dist lock policy bench clean
-.PHONY: runtime dev comment torch notebook-tools vertex-client engine languages control-plane tekton monitoring
+.PHONY: help up bootstrap preview job build notebook rollout down test test-slow test-all test-kill test-boots test-histories test-kubernetes test-tekton test-monitoring test-live test-gpu test-images check format golden docs diagrams site dist lock policy bench clean
+.PHONY: runtime dev comment torch notebook-tools vertex-client rented-client engine control-plane kwok tekton monitoring
 
 help: ## this list
 	@printf 'gpu-ci: GPU runners for CI as Pulumi components. No command below needs an account, unless it says so.\n\n'
@@ -37,14 +39,17 @@ bootstrap: engine ## deploy bootstrap/ in the sandbox: state bucket, key, roles 
 preview: engine ## preview `make up`
 	@$(SANDBOX) preview --stack '$(STACK)' --suppress-outputs $(ARGS)
 
-job: engine torch ## queue a job in the sandbox; the runner manager starts a machine for it (ARGS="--pool t4")
-	@.venv/bin/gpu-ci job --stack '$(STACK)' $(ARGS)
+job: engine torch ## queue a job in the sandbox; the runner manager starts a machine for it (POOL=t4, ec2 or rented)
+	@.venv/bin/gpu-ci job --stack '$(STACK)' --pool '$(POOL)' $(ARGS)
 
 build: engine torch ## run a build in the sandbox, with a step on a GPU machine (BUILD=failing, cancelled or preempted)
 	@.venv/bin/python -m tools.build --stack '$(STACK)' --example '$(BUILD)' $(ARGS)
 
 notebook: runtime notebook-tools ## run the notebooks of a push in the sandbox (NOTEBOOK=failing, hanging, cancelled, two-runs or bad-tests)
 	@.venv/bin/python -m tools.notebook --example '$(NOTEBOOK)' $(ARGS)
+
+rollout: runtime torch ## train a model and roll it out in the sandbox, on the CPU (MODEL=bad or unlucky)
+	@.venv/bin/python -m tools.rollout --example '$(MODEL)' $(ARGS)
 
 down: engine ## destroy the stack in the sandbox
 	@$(SANDBOX) destroy --stack '$(STACK)' --yes $(ARGS)
@@ -54,7 +59,7 @@ down: engine ## destroy the stack in the sandbox
 test: dev comment engine torch policy ## run the tests, some on the real engine (PYTEST_ARGS="-k name" selects tests)
 	@.venv/bin/python -m pytest -n 4 --dist worksteal $(PYTEST_ARGS)
 
-test-slow: dev comment languages torch policy notebook-tools vertex-client ## run the tests that `make test` leaves out, most on the real engine; 20 minutes
+test-slow: dev comment engine torch policy notebook-tools vertex-client rented-client ## run the tests that `make test` leaves out, most on the real engine; 20 minutes
 	@.venv/bin/python -m pytest -n 4 --dist worksteal -m slow $(PYTEST_ARGS)
 
 test-all: test test-slow test-kill test-boots test-histories test-kubernetes test-tekton test-monitoring ## run all tests, as root; 90 minutes, needs Go
@@ -65,12 +70,12 @@ test-kill: dev engine torch ## kill -9 the provider, the CLI and the manager at 
 test-boots: dev ## boot the agent on 500 emulated machines with random faults, as root; about 20 minutes
 	@.venv/bin/python -m pytest -q -n 2 --dist worksteal -m many_boots tests/agent/end_to_end
 
-test-histories: dev ## run 2,000 histories of the runner manager with random faults; about ten minutes (HISTORIES=100)
-	@HISTORIES=$${HISTORIES:-2000} .venv/bin/python -m pytest -q --timeout 3600 tests/manager/test_histories.py
+test-histories: dev ## run 2,000 histories of the runner manager with each supplier and random faults; 30 minutes (HISTORIES=100)
+	@HISTORIES=$${HISTORIES:-2000} .venv/bin/python -m pytest -q -m '' -n 2 --timeout 7200 tests/manager -k in_any_history
 
-test-kubernetes: dev control-plane ## apply the components' objects to a real Kubernetes control plane; needs Go
-	@printf 'Starting etcd, kube-apiserver, kube-scheduler and kube-controller-manager on 127.0.0.1. They end with the tests.\n'
-	@CHARTS=$(CHARTS) .venv/bin/python -m pytest tests/control_plane $(PYTEST_ARGS)
+test-kubernetes: dev control-plane kwok ## run the components' objects and pools on a real Kubernetes with nodes of KWOK; needs Go
+	@printf 'Starting the control plane of Kubernetes, KWOK, Kueue and ARC on 127.0.0.1. They end with the tests.\n'
+	@ARC=$(ARC) .venv/bin/python -m pytest tests/control_plane $(PYTEST_ARGS)
 
 test-tekton: dev notebook-tools control-plane tekton ## run notebook pipelines on the real Tekton; needs Go and bubblewrap
 	@printf 'Starting Tekton and a control plane, without a network. All of it ends with the tests.\n'
@@ -134,7 +139,7 @@ bench: dev engine ## run the benchmarks and print ratios; minutes, not part of t
 	@.venv/bin/python -m bench $(ARGS)
 
 clean: ## remove installed and built files and the sandbox's state
-	@rm -rf .venv .venv-comment .venv-torch .venv-policy .venv-notebook .venv-vertex .tools .engine .control-plane .tekton .monitoring .sandbox .mypy_cache .pytest_cache .ruff_cache .hypothesis .site
+	@rm -rf .venv .venv-comment .venv-torch .venv-policy .venv-notebook .venv-vertex .venv-rented .tools .engine .control-plane .kwok .helm .arc .tekton .monitoring .sandbox .mypy_cache .pytest_cache .ruff_cache .hypothesis .site
 	@printf 'Removed the environments, the engine and the sandbox. The next make installs them again.\n'
 
 # The targets above depend on these. Each does nothing if its result exists.
@@ -156,14 +161,17 @@ notebook-tools:
 vertex-client:
 	@$(PYTHON) tools/install.py vertex
 
+rented-client:
+	@$(PYTHON) tools/install.py rented
+
 engine: runtime
 	@$(SANDBOX) engine --quiet
 
-languages: engine
-	@$(SANDBOX) engine --quiet --languages
-
 control-plane:
 	@$(PYTHON) tools/control_plane.py
+
+kwok:
+	@$(PYTHON) tools/kwok.py $(ARC)
 
 tekton:
 	@$(PYTHON) tools/tekton.py

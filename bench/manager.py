@@ -497,6 +497,9 @@ class _Cloud:
     def owns(self, machine: Machine) -> bool:
         return True
 
+    def boot(self, machines: Sequence[Machine]) -> None:
+        """Do nothing: Compute Engine boots its machines."""
+
     def start(self, pool: Pool, insert: Insert) -> Started:
         machine = self._world.create(Place(insert.rung.zone, insert.rung.market), insert.machine)
         if machine:

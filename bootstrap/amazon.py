@@ -37,6 +37,14 @@ def build(settings: Settings, on_aws: Aws) -> dict[str, Any]:
     """
     through = aws.Provider("aws", region=on_aws.region)
     state = None if settings.project else _state(through)
+    # Stacks attach it to the roles of runner managers. A deployer may write no policy.
+    aws.iam.Policy(
+        "manager",
+        name=aws_permissions.MANAGER_POLICY,
+        description="GPU runner managers: their own machines and objects",
+        policy=_policy(aws_permissions.manager_statements()),
+        opts=pulumi.ResourceOptions(provider=through),
+    )
     provider_arn: Any = on_aws.provider_arn
     roles = {}
     for name, purpose, jobs in settings.github.identities():

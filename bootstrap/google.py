@@ -156,7 +156,7 @@ def _identity(
 def _grant_objects(settings: Settings, member: pulumi.Output[str], opts: pulumi.ResourceOptions) -> None:
     """Let the identity that previews read the objects of stacks, in each bucket of the project, and no others."""
     role = _role(settings, "preview_objects", [google_permissions.READ_OBJECT], opts)
-    [expression] = google_permissions.names_start_with({"objects": google_permissions.OBJECTS})
+    [expression] = google_permissions.names_start_with(google_permissions.OBJECTS)
     gcp.projects.IAMMember(
         "preview-objects",
         project=settings.project,

@@ -15,6 +15,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -42,6 +43,9 @@ settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "quick"))
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
+# Garbage collections scan imported modules for a tenth of the time, of the imports and of the tests.
+gc.set_threshold(50_000, 20, 100)
+
 ROOT = Path(__file__).resolve().parent.parent
 
 WARM_PROGRAMS = pytest.StashKey[subprocess.Popen[bytes]]()
@@ -55,15 +59,18 @@ def pytest_configure(config: pytest.Config) -> None:
 
 def pytest_collection_finish() -> None:
     """Make what the tests load cheaper."""
-    # Garbage collections scan imported modules for a tenth of the tests' time.
     gc.freeze()
-    gc.set_threshold(50_000, 20, 100)
     # For each call, Google's client writes the documentation of every method of a collection again, and computes the
     # names of their parameters. That was most of the client's time. No test reads the documentation.
     if (schema := sys.modules.get("googleapiclient.schema")) is not None:
         schema.Schemas.prettyPrintSchema = schema.Schemas.prettyPrintByName = lambda *_: ""
     if (discovery := sys.modules.get("googleapiclient.discovery")) is not None:
         discovery.key2param = functools.cache(discovery.key2param)
+        # Each client reads its discovery document again, one of which has 2 MB.
+        discovery.json = SimpleNamespace(loads=functools.cache(json.loads))
+    # OpenSSL proves that the numbers of a key are prime each time when a key is read.
+    if (crypt := sys.modules.get("google.auth.crypt")) is not None:
+        crypt.RSASigner.from_string = functools.cache(crypt.RSASigner.from_string)
 
 
 # Only `make test-kubernetes`, `make test-tekton` and `make test-monitoring` name these folders, whose tests

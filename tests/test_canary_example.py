@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import subprocess
 import sys
 import threading
@@ -83,6 +84,7 @@ class Prometheus:
         self.rates = {"v1": (450.5, 9.0), "v2": (50.5, 1.0)}
         self.failures = 0
         self.queries: list[dict[str, str]] = []
+        self.tokens: set[str | None] = set()
 
     def answer(self, query: dict[str, str]) -> tuple[int, Any]:
         self.queries.append(query)
@@ -105,6 +107,7 @@ def prometheus() -> Iterator[tuple[Prometheus, str]]:
         def do_GET(self) -> None:
             address = urlsplit(self.path)
             assert address.path == "/api/v1/query_range"
+            fake.tokens.add(self.headers["Authorization"])
             code, body = fake.answer({key: value[0] for key, value in parse_qs(address.query).items()})
             self.send_response(code)
             self.end_headers()
@@ -118,14 +121,16 @@ def prometheus() -> Iterator[tuple[Prometheus, str]]:
         server.shutdown()
 
 
-def loop(url: str, timeout_sec: float = 60) -> subprocess.CompletedProcess[str]:
-    environment = os.environ | {
+def variables_of(url: str, **variables: str) -> dict[str, str]:
+    return os.environ | {
         "PATH": f"{BIN}:{os.environ['PATH']}", "PROMETHEUS": url, "CANARY": 'requests{version="v2"}',
-        "STABLE": 'requests{version="v1"}', "ERRORS": 'code=~"5.."', "WAIT_SEC": "0.1",
+        "STABLE": 'requests{version="v1"}', "ERRORS": 'code=~"5.."', "WAIT_SEC": "0.1", **variables,
     }  # fmt: skip
-    return subprocess.run(
-        [CANARY / "judge.sh"], env=environment, capture_output=True, text=True, timeout=timeout_sec, check=False
-    )
+
+
+def loop(url: str, **variables: str) -> subprocess.CompletedProcess[str]:
+    environment = variables_of(url, **variables)
+    return subprocess.run([CANARY / "judge.sh"], env=environment, capture_output=True, text=True, check=False)
 
 
 def test_the_loop_ends_with_the_verdict_and_outlasts_a_failing_server(prometheus: tuple[Prometheus, str]) -> None:
@@ -138,12 +143,24 @@ def test_the_loop_ends_with_the_verdict_and_outlasts_a_failing_server(prometheus
     assert fake.queries[-1]["query"] == 'sum(increase(requests{version="v1",code=~"5.."}[1m]))'
 
 
+def test_the_loop_sends_a_token_if_it_has_one(prometheus: tuple[Prometheus, str], tmp_path: Path) -> None:
+    fake, url = prometheus
+    fake.rates["v2"] = (50.5, 20.0)
+    assert (loop(url).returncode, fake.tokens) == (2, {None})
+    (tmp_path / "a token").write_text("t1\n")
+    fake.tokens.clear()
+    assert (loop(url, TOKEN_FILE=str(tmp_path / "a token")).returncode, fake.tokens) == (2, {"Bearer t1"})
+
+
 def test_the_loop_holds_until_its_caller_ends_it(prometheus: tuple[Prometheus, str]) -> None:
     fake, url = prometheus
     fake.rates["v2"] = (0.0, 0.0)
-    with pytest.raises(subprocess.TimeoutExpired):
-        loop(url, timeout_sec=5)
-    assert len(fake.queries) > 4
+    quiet = dict.fromkeys(("stdout", "stderr"), subprocess.DEVNULL)
+    with subprocess.Popen([CANARY / "judge.sh"], env=variables_of(url), start_new_session=True, **quiet) as process:
+        while len(fake.queries) <= 4:  # a pass has four
+            assert process.poll() is None
+            time.sleep(0.05)
+        os.killpg(process.pid, signal.SIGKILL)
 
 
 def test_the_counts_leave_out_late_minutes_and_absent_series_of_errors_are_none(

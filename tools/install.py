@@ -1,6 +1,6 @@
 """Installs one of the checkout's environments from its lock, whole or not at all.
 
-    python3 tools/install.py uv|runtime|dev|comment|torch|policy|notebook|vertex
+    python3 tools/install.py uv|runtime|dev|comment|torch|policy|notebook|vertex|rented
 
 An environment counts as installed if it has a stamp, which is written last. An environment without a stamp is the
 result of an interrupted installation, so it is removed and created again.
@@ -37,7 +37,11 @@ ENVIRONMENTS = {
     "policy": (".venv-policy", "policies/requirements.lock", False),
     "notebook": (".venv-notebook", "tools/locks/notebook.lock", False),
     "vertex": (".venv-vertex", "tools/locks/vertex.lock", False),
+    "rented": (".venv-rented", "tools/locks/jarvis.lock", False),
 }
+# The environments that have all packages of another one in the same folder, so `make up` after `make test` installs
+# nothing.
+LARGER = {"runtime": ("dev",)}
 # The folders of this project that an environment without the project imports from:
 # - torch: the smoke check runs in it (`.venv-torch/bin/python -m gpu_smoke`).
 # - policy: the policy pack uses the catalog, and the catalog uses the smoke check's list of torch wheels.
@@ -212,16 +216,14 @@ def install(name: str) -> None:
     cpu_build = name == "torch" and (folder / CPU_BUILD).exists() and has_gpu()
     if name == "torch" and found_stamp:
         write_smoke_command(folder)
-    # The dev environment has all packages of runtime, so `make up` after `make test` installs nothing.
-    if (found_stamp == expected_stamp(name) and not cpu_build) or (
-        name == "runtime" and found_stamp == expected_stamp("dev")
-    ):
+    sufficient = [expected_stamp(each) for each in (name, *LARGER.get(name, ()))]
+    if found_stamp in sufficient and not cpu_build:
         return
     install_uv()
     if cpu_build:
         remove_outdated(folder, "has the CPU build of torch, and this machine has a GPU now")
-    elif name == "dev" and found_stamp == expected_stamp("runtime"):
-        remove_outdated(folder, "has no test tools")
+    elif found_stamp in [expected_stamp(each) for each, larger in LARGER.items() if name in larger]:
+        remove_outdated(folder, f"lacks packages of {lock_name}")
     else:
         remove_outdated(folder)
     began = time.monotonic()

@@ -21,6 +21,7 @@ LOCKS = {
     "tools/locks/comment.lock": ["--group", "comment", "-c", "requirements.lock"],
     "tools/locks/notebook.lock": ["--group", "notebook", "-c", "requirements.lock"],
     "tools/locks/vertex.lock": ["--group", "vertex", "-c", "requirements.lock"],
+    "tools/locks/jarvis.lock": ["--group", "rented", "-c", "requirements.lock"],
     "components/gpu_ci/gcp/build_program.lock": ["--group", "build-program", "-c", "requirements.lock"],
     "agent/gpu_agent/torch.lock": ["--group", "torch"],
     "policies/requirements.lock": ["--group", "policy"],

@@ -133,9 +133,9 @@ def sandbox(example: Example, programs: Path, verbose: bool) -> Iterator[Session
                 **example.environment,
             },
         )
-        scheduler = Scheduler(world, lambda: {"nodes": _NODES}, lambda: CLUSTER, workspace)
+        scheduler = Scheduler(world, lambda: {"nodes": _NODES}, lambda: CLUSTER)
         guest = GuestSettings(path=(str(programs),))
-        containers = Containers(world, lambda: guest, threading.Event(), lambda: {"networkPolicies": False})
+        containers = Containers(world, lambda: guest, threading.Event())
         _remove(world)
         for each in objects(NAME, NAME, pipeline_args()):
             world.insert(_record(each))

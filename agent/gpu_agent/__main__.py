@@ -17,9 +17,12 @@ from .channel import Channel, Ending
 from .clock import Clock
 from .github.registration import Github
 from .google.compute_engine import GoogleHost, Metadata
-from .machine import driver, processes
+from .host import Host
+from .machine import cleaning, driver, processes
 from .machine.commands import Machine
 from .machine.system import RUNNER_USER, System
+from .mailbox import document as mailbox
+from .mailbox.host import IMDS, MailboxHost
 from .outcomes import AgentExit
 from .runner import hooks
 from .runner.session import RunnerSetup
@@ -27,7 +30,7 @@ from .supervisor import PAUSE_SEC, Supervisor
 
 USAGE = """usage: gpu_agent.pyz run
 
-It runs one check and one job, then switches the machine off; only on a Compute Engine VM. GitHub's runner calls
+It runs one check and one job, then switches the machine off; only on a machine of a pool. GitHub's runner calls
 `gpu_agent.pyz hook started|completed <socket>` before and after its job. A job's `gpu-ci-preempt` is
 `gpu_agent.pyz preempt`.
 """
@@ -58,20 +61,31 @@ def run() -> int:
     """
     clock, environ = Clock(), os.environ
     state = environ.get("GPU_AGENT_STATE")
-    reason = _reason_against(clock, environ, state)
+    try:
+        # Neither a Compute Engine VM nor a machine with a boot document reads the variable of a sandbox.
+        document = mailbox.document({} if _is_google() else environ)
+    except (OSError, ValueError) as error:
+        _write(f"gpu_agent.pyz run: {error}\n")
+        return 2
+    reason = None if document else _reason_against(clock, environ, state)
     if reason is not None:
         _write(f"gpu_agent.pyz run: this is not a Compute Engine VM{reason}, so nothing is changed\n")
         return 2
     prefix = tuple(environ.get("GPU_AGENT_PREFIX", "").split())
     work = Path(environ.get("GPU_AGENT_WORK") or tempfile.mkdtemp())
-    is_emulated = "GCE_METADATA_HOST" in environ
-    # The sandbox emulates users and mounts for its machines. A Compute Engine VM never reads the variable.
+    is_emulated = not processes.BOOT_DOCUMENT.exists() and ("GCE_METADATA_HOST" in environ or document is not None)
+    # The sandbox emulates users and mounts for its machines. A machine never reads the variable.
     try:
-        system = None if _is_google() else _emulated_system(environ)
+        system = _emulated_system(environ) if is_emulated and not _is_google() else None
     except OSError as error:
         _write(f"gpu_agent.pyz run: {SYSTEM_VARIABLE}: {error}\n")
         return 2
-    host = GoogleHost(clock, environ, prefix, (lambda: None) if is_emulated else processes.cut_power)
+    cut_power = (lambda: None) if is_emulated else processes.cut_power
+    host: Host = (
+        MailboxHost(document, clock, cut_power, environ.get("GPU_AGENT_IMDS", IMDS) if is_emulated else IMDS)
+        if document
+        else GoogleHost(clock, environ, prefix, cut_power)
+    )
     reporter = report.Reporter(host, clock, _write_whole, work, report.console(environ))
     machine = Machine(
         clock,
@@ -106,6 +120,8 @@ def run() -> int:
         try_runner=runner_setup.try_runner,
         gpu_problem=runner_setup.gpu_problem,
         start=runner_setup.start,
+        clean=lambda deadline: cleaning.clean(used_system, clock, deadline),
+        leave=lambda: cleaning.leave(used_system),
         build=build,
     )
 
@@ -128,7 +144,7 @@ def _emulated_system(environ: Mapping[str, str]) -> System | None:
     The file has a class `EmulatedSystem`. It is only for computers outside Compute Engine, because it isolates no job.
     """
     file = environ.get(SYSTEM_VARIABLE)
-    if not file or "GCE_METADATA_HOST" not in environ:
+    if not file:
         return None
     made: System = runpy.run_path(file)["EmulatedSystem"].of(environ)
     return made

@@ -49,6 +49,8 @@ _KEY_SEC = 60.0
 _REHEARSAL_SEC, _REHEARSAL_SHARE = 120, 4
 # The time for the checks after the job.
 _AFTER_SEC = 60.0
+# The search for an earlier job's files reads each folder of the disk.
+_CLEAN_SEC = 300.0
 _REMOVE_SEC = 5.0
 # The time for a notice to reach its guest attribute before the machine reports its end.
 _NOTICE_SEC = 1.0
@@ -116,12 +118,16 @@ class Agent:
         if config.runner:
             # This comes first, because processes of an earlier job may run until the machine is off.
             self._protect_identity(config)
-        if self._mark.exists():
+        is_used = self._mark.exists()
+        if is_used and not config.reuse:
             # Google starts a standard machine again after a fault, and processes of its job would start too.
             raise AgentExit("used", "a runner was started on this disk before")
         if config.registered_by == "manager" and deps.host.attribute(SEALED):
             # The registration was encrypted for a key of an earlier boot, and no machine gets a second one.
             raise AgentExit("used", "a runner was registered for this machine before")
+        if is_used:
+            deps.clean(self._begin("clean", _CLEAN_SEC, inf))
+            self._mark.unlink()
         role = deps.host.attribute(ROLE)
         is_check, request = role == CHECK, None
         if role == BUILD:
@@ -259,6 +265,8 @@ class Agent:
         channel.gpu_use(running.gpu_use())
         channel.step("after-job", _AFTER_SEC)
         _require_healthy(running.gpu_problem())
+        if config.reuse:
+            deps.leave()
         return Ending(reason, detail)
 
     def _wait_for_job(
@@ -396,5 +404,9 @@ class Dependencies:
     """Returns why the GPU must not take a job, or ""."""
     start: Callable[[Registration], StartedRunner]
     """Starts the registered runner."""
+    clean: Callable[[float], None]
+    """Removes what an earlier job has left on the host, until a deadline."""
+    leave: Callable[[], None]
+    """Lets the host wait for its next machine, after a job."""
     build: Callable[[BuildRequest, Channel, Callable[[], None], Callable[[AgentExit], AgentExit]], Ending]
     """Runs the command of a build. The two functions write the mark of a used machine, and return an end's cause."""

@@ -88,6 +88,8 @@ class Config:
     """The program that registers the runner: `machine`, as configured in `github`, or `manager`, the runner manager."""
     installs: bool = True
     """False if the machine must not install torch, because it checks that its image contains torch."""
+    reuse: bool = False
+    """True if its host may run another job later, after a cleaning."""
 
 
 def parse(text: str | None) -> Config:

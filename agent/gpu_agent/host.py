@@ -24,6 +24,8 @@ class BlockedAddresses(NamedTuple):
     """The IPv4 and IPv6 addresses."""
     ports: tuple[int, ...]
     """The ports (TCP and UDP) that stay open, because a cloud's DNS, NTP and DHCP servers have the same address."""
+    answer: bool = True
+    """False if nothing may answer at the addresses, as on a rented host."""
 
 
 class Host(Protocol):

@@ -24,6 +24,7 @@ _ENDS = (
     ),
     Outcome("proven", "the check passed, and the pool registers no runners", "nothing"),
     Outcome("used", "the machine was started again after it had a runner", "nothing: a machine takes no second job"),
+    Outcome("not-clean", "what an earlier job has left on the host cannot be removed", "nothing: the host is deleted"),
     Outcome("idle", "GitHub sent no job in time", "nothing, or use a smaller pool"),
     Outcome("no-config", "the machine's metadata has no valid configuration", "run pulumi up again", True),
     Outcome(
@@ -69,7 +70,7 @@ _ENDS = (
     Outcome("runner-failed", "the runner itself failed", "check the runner's last lines in the log"),
     Outcome("runner-deprecated", "GitHub no longer accepts this runner version", "use a newer runner version", True),
     Outcome("gpu-unhealthy", "the GPU was not usable before or after the job", "nothing: the machine has powered off"),
-    Outcome("preempted", "Google preempted the machine", "rerun the job, or use market: standard"),
+    Outcome("preempted", "the cloud preempted the machine", "rerun the job, or use market: standard"),
     Outcome("maintenance", "the host had maintenance", "rerun the job that the detail names"),
     Outcome("stopped", "a user or program stopped the machine", "nothing, if you stopped it"),
     Outcome("timed-out", "a step did not end within its deadline", "check the step in the detail"),

@@ -8,6 +8,7 @@ agent.
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import json
 import os
@@ -39,7 +40,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         return 0
     if command[:1] == ["--"]:
         del command[0]
-    if not command or command[0].startswith("-"):
+    if not command or command[0][:1] in ("", "-"):
         sys.stderr.write(USAGE)
         return 2
     file = os.environ.get("GPU_CI_NOTICE_FILE", "")
@@ -102,7 +103,7 @@ def _notice(file: str) -> str:
         notice = json.loads(Path(file).read_bytes())
     except OSError:
         return ""
-    except ValueError:
+    except (ValueError, RecursionError):
         notice = None
     if not isinstance(notice, dict):
         return f"{file} exists"
@@ -110,8 +111,9 @@ def _notice(file: str) -> str:
 
 
 def _say(text: str) -> None:
-    sys.stderr.write(f"gpu-ci-preempt: {text}\n")
-    sys.stderr.flush()
+    # Without a reader of stderr, the command must still get its signal. A closed stderr is None in Python.
+    with contextlib.suppress(AttributeError, OSError):
+        sys.stderr.write(f"gpu-ci-preempt: {text}\n")
 
 
 if __name__ == "__main__":

@@ -283,13 +283,13 @@ class Serial:
 
 
 def console(environ: Mapping[str, str]) -> Callable[[str], None] | None:
-    """Return the function that writes to the serial port, or None on a computer with a fake metadata server.
+    """Return the function that writes to the serial port, or None in a sandbox.
 
     A sandbox names the device in GPU_AGENT_CONSOLE.
     """
     if named := environ.get("GPU_AGENT_CONSOLE"):
         return Device((named,)).write
-    return None if "GCE_METADATA_HOST" in environ else Device(_DEVICES).write
+    return None if {"GCE_METADATA_HOST", "GPU_AGENT_BOOT"} & environ.keys() else Device(_DEVICES).write
 
 
 class Device:

@@ -24,6 +24,7 @@ from gpu_agent.clock import Clock
 from gpu_agent.google.compute_engine import Metadata
 from gpu_agent.machine.processes import kill
 from gpu_agent.machine.system import ENVIRONMENT, MISSING, RUNNER_USER, Output, System, User
+from gpu_agent.mailbox.document import document
 from gpu_agent.runner.archive import _ARCHITECTURES, MARKER
 
 LISTENER = Path(__file__).with_name("runner_listener.py")
@@ -103,8 +104,13 @@ class EmulatedSystem(System):
         """Return the system of the machine. Its home is on its disk, and its temporary files are removed at
         power-off.
         """
-        host, _, port = environ["GCE_METADATA_HOST"].partition(":")
-        text = Metadata(environ["GCE_METADATA_HOST"], Clock()).read("instance/attributes/gpu-agent-config")
+        text: str | None
+        if boot := document(environ):
+            server, text = environ["GPU_AGENT_IMDS"].removeprefix("http://"), json.dumps(boot.config)
+        else:
+            server = environ["GCE_METADATA_HOST"]
+            text = Metadata(server, Clock()).read("instance/attributes/gpu-agent-config")
+        host, _, port = server.partition(":")
         disk, run = Path(environ["HOME"]).parent, Path(environ["TMPDIR"]) / "run"
         return cls(disk / "m", image_of(text), (host, int(port)), run)
 

@@ -71,7 +71,8 @@ def gpu_of_accelerator(accelerator: str) -> Gpu:
 @cache
 def machines() -> dict[str, Machine]:
     """Return every machine type with built-in GPUs, by name."""
-    found = [_google(row) for row in rows("gcp_machines")] + [_amazon(row) for row in rows("aws_machines")]
+    made = {"gcp_machines": _google, "aws_machines": _amazon, "jarvislabs_machines": _jarvis_labs}
+    found = [make(row) for file, make in made.items() for row in rows(file)]
     return {machine.machine_type: machine for machine in found}
 
 
@@ -153,6 +154,24 @@ def _amazon(row: Json) -> Machine:
         legacy=row.get("legacy", False),
         notes=tuple(shared.get("notes", ())),
         **origin(("aws_families", shared), ("aws_machines", row)),
+    )
+
+
+def _jarvis_labs(row: Json) -> Machine:
+    gpu = gpus()[row["gpu"]]
+    return Machine(
+        cloud="jarvislabs",
+        machine_type=row["machine_type"],
+        family=row["machine_type"].partition("x")[2],
+        gpu=gpu,
+        gpu_count=row["gpu_count"],
+        gpu_memory_gib=gpu.memory_gib,
+        vcpus=row["vcpus"],
+        memory_gib=row["memory_gib"],
+        architecture="x86_64",
+        markets=("standard",),
+        zoneless_regions=tuple(row["regions"]),
+        **origin(("jarvislabs_machines", row)),
     )
 
 

@@ -12,7 +12,7 @@ from typing import Literal, get_args
 
 from .locations import nearest_locations, region_of
 
-Cloud = Literal["gcp", "aws"]
+Cloud = Literal["gcp", "aws", "jarvislabs"]
 Market = Literal["standard", "spot", "flex-start", "reservation", "capacity-block"]
 Architecture = Literal["x86_64", "arm64"]
 
@@ -135,7 +135,7 @@ class Machine(Row):
     hypervisor: str = ""
     local_disks: LocalDisks = field(default_factory=lambda: LocalDisks("none"))
     zones: tuple[str, ...] = ()
-    """Google's zones with the machine, from any source. AWS publishes regions only."""
+    """Google's zones with the machine, from any source. The other clouds publish regions only."""
     zoneless_regions: tuple[str, ...] = ()
     """Regions that have the machine, but no source names the zones."""
     unlisted_regions: tuple[str, ...] = ()

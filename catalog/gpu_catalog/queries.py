@@ -12,6 +12,7 @@ from . import data_files, n1
 from .errors import UnknownGpu, UnknownMachine, UnknownMarket, UnknownSource, closest
 from .locations import region_of
 from .models import (
+    CLOUDS,
     MARKETS,
     AmiType,
     Architecture,
@@ -95,7 +96,12 @@ def machine_with_gpu(name: str, cloud: Cloud | None = None) -> Machine | None:
     plain = _plain(name)
     card = _gpu_names().get(plain)
     found = [each for each in machines(cloud=cloud) if each.gpu == card or each.gpu.key.startswith(f"{plain}-")]
-    return min(found, key=lambda each: (each.gpu_count < 1, each.gpu_count, each.vcpus < 4, each.vcpus), default=None)
+    # A machine of a cloud with quotas is the better hint, because its GPUs are in the regions of the other machines.
+    return min(
+        found,
+        key=lambda each: (not each.quota, each.gpu_count < 1, each.gpu_count, each.vcpus < 4, each.vcpus),
+        default=None,
+    )
 
 
 def _hint_for_unknown_machine(name: str, cloud: Cloud | None) -> str:
@@ -112,7 +118,8 @@ def machine(name: str, cloud: Cloud | None = None) -> Machine:
     """
     if parts := _ATTACHED.fullmatch(name):
         return n1.attached(parts["machine"], parts["accelerator"], int(parts["count"]))
-    bare = name.removeprefix("gcp/").removeprefix("aws/")
+    prefix, _, rest = name.partition("/")
+    bare = rest if prefix in CLOUDS else name
     found = data_files.machines().get(bare) or n1.from_derived_name(bare)
     if found is None and n1.takes_accelerator(bare):
         raise UnknownMachine(name, hint=f"{bare} has no built-in GPU; attach one, such as {bare}+nvidia-tesla-t4x1")

@@ -55,12 +55,47 @@ def _image_builder(kind: str, *checked: str) -> Operations:
     )  # fmt: skip
 
 
+def _bucket_setting(name: str, delete: str = "") -> Operations:
+    """Return the operations of a resource that is one setting of a bucket. S3 has few actions that delete one."""
+    put = f"s3:Put{name}"
+    return _operations((f"s3:Get{name}",), create=(put,), update=(put,), delete=(delete or put,))
+
+
 RESOURCES: Mapping[str, Operations] = {
     "aws:autoscaling/tag:Tag": _operations(
         ("autoscaling:DescribeTags",),
         create=("autoscaling:CreateOrUpdateTags",),
         update=("autoscaling:CreateOrUpdateTags",),
         delete=("autoscaling:DeleteTags",),
+    ),
+    "aws:cloudwatch/logGroup:LogGroup": _operations(
+        ("logs:DescribeLogGroups", "logs:ListTagsForResource"),
+        create=("logs:CreateLogGroup", "logs:PutRetentionPolicy", "logs:TagResource"),
+        update=("logs:PutRetentionPolicy", "logs:TagResource", "logs:UntagResource"),
+        delete=("logs:DeleteLogGroup",),
+    ),
+    "aws:ecs/cluster:Cluster": _operations(
+        ("ecs:DescribeClusters",),
+        create=("ecs:CreateCluster", "ecs:TagResource"),
+        update=("ecs:TagResource", "ecs:UntagResource", "ecs:UpdateCluster"),
+        delete=("ecs:DeleteCluster",),
+    ),
+    "aws:ecs/service:Service": _operations(
+        ("ecs:DescribeServices",),
+        # The provider waits until the new tasks run (internal/service/ecs/service.go).
+        create=("ecs:CreateService", "ecs:DescribeServiceDeployments", "ecs:ListServiceDeployments", "ecs:TagResource"),
+        update=(
+            "ecs:DescribeServiceDeployments", "ecs:ListServiceDeployments", "ecs:TagResource", "ecs:UntagResource",
+            "ecs:UpdateService",
+        ),
+        delete=("ecs:DeleteService", "ecs:UpdateService"),
+    ),
+    # A change of a field other than `tags` creates another revision.
+    "aws:ecs/taskDefinition:TaskDefinition": _operations(
+        ("ecs:DescribeTaskDefinition",),
+        create=("ecs:RegisterTaskDefinition", "ecs:TagResource", "iam:PassRole"),
+        update=("ecs:TagResource", "ecs:UntagResource"),
+        delete=("ecs:DeregisterTaskDefinition",),
     ),
     "aws:ec2/launchTemplate:LaunchTemplate": _operations(
         ("ec2:DescribeLaunchTemplateVersions", "ec2:DescribeLaunchTemplates"),
@@ -146,6 +181,32 @@ RESOURCES: Mapping[str, Operations] = {
         "InfrastructureConfiguration", "iam:GetInstanceProfile", "iam:GetRole", "iam:PassRole"
     ),
     "aws:imagebuilder/lifecyclePolicy:LifecyclePolicy": _image_builder("LifecyclePolicy", "iam:PassRole"),
+    # The provider reads all settings of a bucket (internal/service/s3/bucket.go, resourceBucketRead). It deletes the
+    # objects of a bucket with forceDestroy first.
+    "aws:s3/bucket:Bucket": _operations(
+        (
+            "s3:GetAccelerateConfiguration", "s3:GetBucketAcl", "s3:GetBucketCORS", "s3:GetBucketLocation",
+            "s3:GetBucketLogging", "s3:GetBucketObjectLockConfiguration", "s3:GetBucketPolicy",
+            "s3:GetBucketRequestPayment", "s3:GetBucketTagging", "s3:GetBucketVersioning", "s3:GetBucketWebsite",
+            "s3:GetEncryptionConfiguration", "s3:GetLifecycleConfiguration", "s3:GetReplicationConfiguration",
+            "s3:ListBucket",
+        ),
+        create=("s3:CreateBucket", "s3:PutBucketTagging"),
+        update=("s3:PutBucketTagging",),
+        delete=("s3:DeleteBucket", "s3:DeleteObject", "s3:DeleteObjectVersion", "s3:ListBucketVersions"),
+    ),
+    "aws:s3/bucketLifecycleConfiguration:BucketLifecycleConfiguration": _bucket_setting("LifecycleConfiguration"),
+    "aws:s3/bucketObjectv2:BucketObjectv2": _operations(
+        ("s3:GetObject", "s3:GetObjectTagging"),
+        create=("s3:PutObject", "s3:PutObjectTagging"),
+        update=("s3:PutObject", "s3:PutObjectTagging"),
+        delete=("s3:DeleteObject",),
+    ),
+    "aws:s3/bucketPolicy:BucketPolicy": _bucket_setting("BucketPolicy", delete="s3:DeleteBucketPolicy"),
+    "aws:s3/bucketPublicAccessBlock:BucketPublicAccessBlock": _bucket_setting("BucketPublicAccessBlock"),
+    "aws:s3/bucketServerSideEncryptionConfiguration:BucketServerSideEncryptionConfiguration": _bucket_setting(
+        "EncryptionConfiguration"
+    ),
     "aws:vpc/securityGroupEgressRule:SecurityGroupEgressRule": _rule("Egress"),
     "aws:vpc/securityGroupIngressRule:SecurityGroupIngressRule": _rule("Ingress"),
 }  # fmt: skip
@@ -157,17 +218,26 @@ CHANGE_TRUST = "iam:UpdateAssumeRolePolicy"
 NEVER_UPDATED = frozenset({"aws:autoscaling/tag:Tag"})
 """Types of which the components set only fields whose change replaces the resource. A test compares them."""
 
+END_OF_GATE = "ec2:TerminateInstances"
 CALLS: Mapping[str, tuple[str, ...]] = {
     "autoscaling.describe_scaling_activities": ("autoscaling:DescribeScalingActivities",),
     "autoscaling.suspend_processes": ("autoscaling:SuspendProcesses",),
+    "ec2.describe_instances": ("ec2:DescribeInstances",),
+    "ec2.describe_launch_template_versions": ("ec2:DescribeLaunchTemplateVersions",),
+    # Tags in a request need the second action (docs.aws.amazon.com/AWSEC2/latest/UserGuide/supported-iam-actions-
+    # tagging.html). The machine has no role to pass.
+    "ec2.run_instances": ("ec2:RunInstances", "ec2:CreateTags"),
+    "ec2.terminate_instances": (END_OF_GATE,),
     "eks.describe_nodegroup": ("eks:DescribeNodegroup",),
     "eks.describe_update": ("eks:DescribeUpdate",),
     "eks.update_nodegroup_config": ("eks:UpdateNodegroupConfig",),
 }
-"""The calls of aws.NodeGroupLimits and of the diagnosis of a failed check, by the operation's name in the SDK."""
+"""The calls of aws.NodeGroupLimits, aws.SmokeGate and of the diagnosis of a failed check, by their names in the SDK."""
 
 READ_SECRET = "secretsmanager:GetSecretValue"  # noqa: S105 - an action
 LOOKUPS: Mapping[str, tuple[str, ...]] = {
+    "aws:ec2/getSubnet:getSubnet": ("ec2:DescribeSubnets",),
+    "aws:ssm/getParameter:getParameter": ("ssm:GetParameter",),
     "aws:ec2/getInstanceTypeOfferings:getInstanceTypeOfferings": ("ec2:DescribeInstanceTypeOfferings",),
     "aws:eks/getCluster:getCluster": ("eks:DescribeCluster",),
     "aws:secretsmanager/getSecretVersion:getSecretVersion": (READ_SECRET,),
@@ -180,8 +250,9 @@ def deployer() -> list[str]:
     return _sorted([*map(of_type, RESOURCES), *CALLS.values(), *LOOKUPS.values()])
 
 
-ROLES = ("*-nodes-role-*", "*-build-role-*", "*-cleaner-role-*")
-"""The names of the roles that stacks create: of nodes, and of machines and lifecycle policies of image pipelines."""
+ROLES = ("*-nodes-role-*", "*-build-role-*", "*-cleaner-role-*", "*-task-role-*", "*-execution-role-*")
+"""The names of the roles that stacks create: of nodes, of machines and lifecycle policies of image pipelines, and of
+runner managers."""
 INSTANCE_PROFILES = ("*-build-*",)
 ATTACHED = (
     "AmazonEC2ContainerRegistryPullOnly",
@@ -189,11 +260,21 @@ ATTACHED = (
     "AmazonEKS_CNI_Policy",
     "AmazonSSMManagedInstanceCore",
     "EC2InstanceProfileForImageBuilder",
+    "service-role/AmazonECSTaskExecutionRolePolicy",
     "service-role/EC2ImageBuilderLifecycleExecutionPolicy",
 )
-"""The managed policies of these roles, by their paths."""
+"""AWS's managed policies of these roles, by their paths."""
+MANAGER_POLICY, MANAGER_TAG = "gpu-ci-manager", "gpu-ci:manager"
+"""The managed policy of runner managers, which `bootstrap/` creates, and the tag of their roles and machines."""
+MAILBOXES = "mailbox-*"
+"""The names of the buckets of mailboxes. The deployer's state is in another bucket."""
+CONFIGURATIONS = "*/state/configuration.json"
+"""The objects of mailboxes with the configurations of runner managers."""
+MANAGER_KEY = "github-manager-app-key"
+"""The name of the secret with the key of the managers' App."""
 APP_KEYS = "github-*-app-key"
 """The names of the secrets that `gpu-ci init` chooses for the keys of GitHub Apps."""
+_OF_DOWNLOAD = re.compile(r"s3:(Get|Put)Object")
 _READ = re.compile(r"iam:(Get|List)")
 
 
@@ -204,15 +285,26 @@ def statements(actions: Iterable[str]) -> list[dict[str, Any]]:
     service authorization reference, "Actions, resources, and condition keys for AWS Identity and Access Management".
     `actions` also limits to which services roles are passed: those with an action that takes a role.
     Of AWS Secrets Manager, it allows only the keys of GitHub Apps. AWS adds six characters to the name of a secret.
+    Of mailboxes, it allows no read of the mail of runners, which a reader could take over. The mail of check machines
+    has no registration; only a role that ends check machines may read and write it.
+    Of instances, it allows only the end of check machines, which have a tag of their own. The condition key is of
+    the service authorization reference, "Actions, resources, and condition keys for Amazon EC2". ec2:RunInstances has
+    no limit, because no source says what EKS requests with it.
     Of the parameters of Systems Manager, it allows only AWS's own, whose ARN has no account (karpenter.sh,
     reference/cloudformation, AllowSSMReadActions).
     """
     groups = defaultdict[str, list[str]](list)
+    mail: list[str] = []
     for action in actions:
         if action == READ_SECRET:
             groups["secrets"].append(action)
         elif action == "ssm:GetParameter":
             groups["parameters"].append(action)
+        elif action == END_OF_GATE:
+            groups["check machines"].append(action)
+            mail = [f"arn:*:s3:::{MAILBOXES}/_gate/mail/*"]
+        elif action.startswith("s3:"):
+            groups["downloads" if _OF_DOWNLOAD.match(action) else "mailboxes"].append(action)
         elif not action.startswith("iam:") or _READ.match(action):
             groups["all"].append(action)
         elif "InstanceProfile" in action:
@@ -220,16 +312,71 @@ def statements(actions: Iterable[str]) -> list[dict[str, Any]]:
         else:
             groups["attached" if action.endswith("tachRolePolicy") else "roles"].append(action)
     roles = [f"arn:*:iam::*:role/{name}" for name in ROLES]
-    policies = [f"arn:*:iam::aws:policy/{path}" for path in ATTACHED]
+    policies = [*(f"arn:*:iam::aws:policy/{path}" for path in ATTACHED), f"arn:*:iam::*:policy/{MANAGER_POLICY}"]
     limits: dict[str, dict[str, Any]] = {
         "all": {"Resource": "*"},
         "roles": {"Resource": roles},
         "attached": {"Resource": roles, "Condition": {"ArnLike": {"iam:PolicyARN": policies}}},
         "profiles": {"Resource": [f"arn:*:iam::*:instance-profile/{name}" for name in INSTANCE_PROFILES]},
         "secrets": {"Resource": [f"arn:*:secretsmanager:*:*:secret:{APP_KEYS}-??????"]},
+        "downloads": {
+            "Resource": [
+                *(f"arn:*:s3:::{MAILBOXES}/{keys}" for keys in ("*/payloads/*", "*/templates/*", CONFIGURATIONS)),
+                *mail,
+            ],
+        },
+        "check machines": {
+            "Resource": ["arn:*:ec2:*:*:instance/*"],
+            "Condition": {"StringLike": {"aws:ResourceTag/gpu-ci:gate": "*"}},
+        },
+        "mailboxes": {"Resource": [f"arn:*:s3:::{MAILBOXES}"]},
         "parameters": {"Resource": ["arn:*:ssm:*::parameter/aws/service/*"]},
     }
     return [{"Effect": "Allow", "Action": groups[name], **limit} for name, limit in limits.items() if name in groups]
+
+
+def manager_statements() -> list[dict[str, Any]]:
+    """Return the statements of the managed policy of runner managers.
+
+    By a variable, it allows a manager only what has its name, which is the value of the tag MANAGER_TAG of its role:
+    to start instances with this tag, to stop and terminate them, to change the user data of stopped ones, and to use
+    its objects in mailboxes. It passes no role, so instances have none. Sources: docs.aws.amazon.com/IAM/latest/
+    UserGuide/reference_policies_variables.html, and the service authorization reference, "Actions, resources, and
+    condition keys for Amazon EC2".
+    """
+    name = f"${{aws:PrincipalTag/{MANAGER_TAG}}}"
+    own: list[tuple[tuple[str, ...], str | list[str], dict[str, Any]]] = [
+        (("ec2:DescribeInstances", "ec2:DescribeLaunchTemplateVersions", "ec2:DescribeSpotInstanceRequests"), "*", {}),
+        (
+            ("ec2:RunInstances",),
+            _of_ec2("instance", "volume", "spot-instances-request"),
+            {"StringEquals": {f"aws:RequestTag/{MANAGER_TAG}": name}},
+        ),
+        (
+            ("ec2:RunInstances",),
+            _of_ec2("capacity-reservation", "image", "network-interface", "security-group", "snapshot", "subnet"),
+            {},
+        ),
+        # Every launch template of a pool has this tag.
+        (("ec2:RunInstances",), _of_ec2("launch-template"), {"StringLike": {"aws:ResourceTag/gpu-ci-pool": "*"}}),
+        (("ec2:CreateTags",), _of_ec2("*"), {"StringEquals": {"ec2:CreateAction": "RunInstances"}}),
+        (
+            ("ec2:ModifyInstanceAttribute", "ec2:StartInstances", "ec2:StopInstances", "ec2:TerminateInstances"),
+            _of_ec2("instance"),
+            {"StringEquals": {f"aws:ResourceTag/{MANAGER_TAG}": name}},
+        ),
+        (("s3:DeleteObject", "s3:GetObject", "s3:PutObject"), f"arn:*:s3:::{MAILBOXES}/{name}/*", {}),
+        (("s3:ListBucket",), f"arn:*:s3:::{MAILBOXES}", {"StringLike": {"s3:prefix": f"{name}/*"}}),
+        ((READ_SECRET,), f"arn:*:secretsmanager:*:*:secret:{MANAGER_KEY}-??????", {}),
+    ]
+    return [
+        {"Effect": "Allow", "Action": list(actions), "Resource": resource, **({"Condition": when} if when else {})}
+        for actions, resource, when in own
+    ]
+
+
+def _of_ec2(*kinds: str) -> list[str]:
+    return [f"arn:*:ec2:*:*:{kind}/*" for kind in kinds]
 
 
 def state_statements(bucket: str, key: str) -> list[dict[str, Any]]:

@@ -245,12 +245,14 @@ def is_limited_by_name(permission: str) -> bool:
 def names_start_with(prefixes: Mapping[str, Sequence[str]]) -> list[str]:
     """Return conditions of grants that hold together for resources of these collections with names that start so.
 
+    An empty start matches each name in the collection.
+
     Source of the form: cloud.google.com/iam/docs/configuring-resource-based-access, "extract"; the setup script of the
     GPU CI of github.com/ovg-project/kvcached creates machines with it. A condition has at most 12 logical operators
     (cloud.google.com/iam/quotas).
     """
     terms = [
-        f'resource.name.extract("/{collection}/{{name}}").startsWith("{prefix}")'
+        f'resource.name.extract("/{collection}/{{name}}")' + (f'.startsWith("{prefix}")' if prefix else ' != ""')
         for collection, starts in prefixes.items()
         for prefix in starts
     ]
@@ -265,8 +267,14 @@ def of_type(token: str) -> list[str]:
 
 READ_OBJECT = "storage.objects.get"
 """The permission that the account that previews has for OBJECTS only."""
-OBJECTS = ("bridge.json", "configuration.json", "program")
-"""How the names of the objects start that stacks create in their buckets. Others are states, and data of builds."""
+OBJECTS: Mapping[str, Sequence[str]] = {
+    "objects": ("bridge.json", "configuration.json", "program"),
+    "payloads": ("",),
+    "templates": ("",),
+}
+"""The objects that stacks create in their buckets: how their names start, by the folder before. Mailboxes have payloads
+and templates. Other objects are states, data of builds and mail.
+"""
 
 
 def reader() -> list[str]:

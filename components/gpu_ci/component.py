@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import inspect
+from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 
 import pulumi
@@ -38,7 +39,7 @@ class Component(pulumi.ComponentResource):
     on them, such as `node_config.image_type`. The property `*` stands for the whole resource."""
 
     def __init__(self, name: str, args: ComponentArgs, opts: pulumi.ResourceOptions | None = None) -> None:
-        naming.check(type(self).__name__, name)
+        naming.check(type(self).__name__, name, getattr(args, "NAME_MOST", 0))
         args.set_subject(f"{type(self).__name__} '{name}'")
         self._options_of_children = pulumi.ResourceOptions(depends_on=opts.depends_on if opts else None)
         own = copy.copy(opts)
@@ -65,6 +66,16 @@ class Component(pulumi.ComponentResource):
     def managed(self) -> ManagedPool | None:
         """Return what a runner manager needs to start machines; None if it starts none for this component."""
         return None
+
+    @classmethod
+    def shared(cls, pools: Mapping[str, Any], managers: Sequence[str]) -> Mapping[str, Mapping[str, Any]]:  # noqa: ARG003
+        """Create what the pools of this kind in a stack share. Return the wiring that each pool gets from it.
+
+        Args:
+            pools: The arguments of the pools, by their names.
+            managers: The names of the stack's runner managers.
+        """
+        return {}
 
     @classmethod
     def own_names(cls, name: str, stack: str) -> dict[str, list[str]]:  # noqa: ARG003 - a component without such grants

@@ -50,13 +50,22 @@ def of_part(name: str, role: str) -> str:
     return fit(f"{name}-{role}", _LONGEST)
 
 
-def check(kind: str, name: str) -> None:
-    """Raise ArgsError for a component name that is too long or invalid as part of its children's names."""
+def payload_key(manager: str, sha256: str) -> str:
+    """Return the key of a download in a mailbox. `pulumi up` writes it, and it never changes."""
+    return f"{manager}/payloads/{sha256}"
+
+
+def check(kind: str, name: str, most: int = 0) -> None:
+    """Raise ArgsError for a component name that is too long or invalid as part of its children's names.
+
+    `most` is the maximum length if it is less than 40.
+    """
     # Imported here, because it imports pydantic and pulumi. Programs without these packages call only `fit`.
     from .errors import ArgsError, Problem
 
-    if not _COMPONENT.fullmatch(name):
+    if not _COMPONENT.fullmatch(name) or len(name) > (most or _LONGEST):
+        form = FORM.replace(str(_LONGEST), str(most or _LONGEST))
         problem = Problem(
-            "name", "has a form that is not accepted", repr(name), f"{FORM}, such as l4", rule="wrong-name"
+            "name", "has a form that is not accepted", repr(name), f"{form}, such as l4", rule="wrong-name"
         )
         raise ArgsError(kind, [problem])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import hashlib
 import importlib.util
 import io
 import tokenize
@@ -26,6 +27,18 @@ def smoke_archive() -> str:
 def agent_archive() -> str:
     """Return the agent, which a machine runs at boot, as a zip in base64."""
     return _archive("gpu_agent")
+
+
+@cache
+def downloads() -> dict[str, bytes]:
+    """Return the zip files that a machine with a mailbox downloads, by their names."""
+    return {"agent": base64.b64decode(agent_archive()), "smoke": base64.b64decode(smoke_archive())}
+
+
+@cache
+def digests() -> dict[str, str]:
+    """Return the SHA-256 of each download by its name."""
+    return {name: hashlib.sha256(content).hexdigest() for name, content in downloads().items()}
 
 
 def lock(name: str) -> str:

@@ -32,8 +32,10 @@ from . import versions
 from .args import Args
 from .aws.limits.service import LimitsService
 from .aws.node_group_limits import NodeGroupLimits
+from .aws.smoke_gate import SmokeGate as Ec2SmokeGate
 from .component import Component
 from .custom_resources import EngineLog, Refused
+from .ec2_gate.service import Ec2GateService
 from .errors import did_you_mean
 from .gcp.deployed_models import DeployedModels
 from .gcp.gate.deployed_models_service import DeployedModelsService
@@ -84,6 +86,7 @@ class Servicer(ProviderServicer):
         self._stopped = StoppedService(log)
         self._services: dict[str, Service] = {
             SmokeGate.TYPE: self._gates,
+            Ec2SmokeGate.TYPE: Ec2GateService(log),
             NodeGroupLimits.TYPE: self._limits,
             StoppedMachines.TYPE: self._stopped,
             DeployedModels.TYPE: DeployedModelsService(log),

@@ -6,7 +6,7 @@ A kind overrides the answers that differ from these defaults.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple
 
 from .args import ComponentArgs
@@ -24,6 +24,13 @@ class EntryArgs(ComponentArgs):
     """The types of the Google Cloud resources of each entry, in the project of its cluster or of the stack."""
     CREATES_WITH: ClassVar[Mapping[str, tuple[str, ...]]] = {}
     """The types that fields add in the project of the stack, by the name of the field in the stack file."""
+    NAME_MOST: ClassVar[int] = 0
+    """The maximum length of the entry's name, if it is less than that of all names (naming.py); 0 otherwise."""
+
+    @classmethod
+    def uses_google(cls, choices: Mapping[str, Any]) -> bool:  # noqa: ARG003
+        """Return whether an entry with these fields has resources on Google Cloud, although its machines are not."""
+        return False
 
     def prerequisites(self, path: str) -> Iterable[str]:  # noqa: ARG002 - most kinds have none
         """Return what the entry at `path` needs in the project that no check of the stack file sees."""
@@ -57,9 +64,13 @@ class ManagedPool:
     entry: dict[str, Any]
     """The entry of the pool in the manager's configuration, which gpu_manager reads."""
     service_account_email: Any
-    """The account of the machines, which the manager must be allowed to use."""
+    """The account of the machines at Google, which the manager must be allowed to use; None for other vendors."""
     standby_templates: list[Any]
     """The templates of machines that the manager may stop."""
+    secret_files: Mapping[str, str] = field(default_factory=dict)
+    """The secrets in Secret Manager that the manager reads as files, by the environment variable with the path."""
+    mailboxes: Mapping[str, Any] = field(default_factory=dict)
+    """The buckets of Cloud Storage with the messages between the manager and the machines, by their resource names."""
 
 
 class PoolArgs(EntryArgs):
@@ -70,6 +81,8 @@ class PoolArgs(EntryArgs):
     or nothing because the pool has no runners."""
     STEP_PROGRAM: ClassVar[str] = ""
     """The module that a step of Cloud Build runs on a machine of the pool, and that reports the machine."""
+    SECRETS_OF_MANAGER: ClassVar[tuple[str, ...]] = ()
+    """The fields that name secrets which a runner manager of the stack needs."""
     HAS_GATE: ClassVar[bool] = False
     """Whether the plugin starts the machine of the check. It uses the environment's credentials."""
     LATER_MACHINES: ClassVar[str] = "the group the rights of <project number>@cloudservices.gserviceaccount.com"
@@ -93,6 +106,15 @@ class PoolArgs(EntryArgs):
             registers: Whether the machines of the pool register their runners themselves.
         """
         return []
+
+    @classmethod
+    def problems_of_all(cls, pools: Mapping[str, Mapping[str, Any]]) -> Iterable[Problem]:  # noqa: ARG003
+        """Return the problems of the pools of this kind together.
+
+        Args:
+            pools: The fields of each pool in the stack file, by its path. They may be invalid.
+        """
+        return ()
 
     def demand(self, name: str) -> Demand | None:  # noqa: ARG002 - a pool without machines of its own
         """Return the machines and disks of the pool `name`, to compute its cost and its quotas."""

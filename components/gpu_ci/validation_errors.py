@@ -171,7 +171,7 @@ def _locate(loc: Loc, model: type[BaseModel]) -> Place:
             redacted = redacted or _takes_secrets(field.annotation, *field.metadata)
     if len(at) > 1:
         return Place(path, description, [tag_of(each)[1] for each in at], tag_of(at[0])[0], redacted, example, at)
-    keys = [str(field.alias) for each in at for field in fields_of(each).values()]
+    keys = [str(field.alias or name) for each in at for name, field in fields_of(each).items()]
     return Place(path, description, keys, "", redacted, example)
 
 

@@ -17,6 +17,12 @@ GCE_IMAGE = (
 2026-08-24 reports that this build runs an L4 with driver 580.173.02. An image family is not used, because its image
 could change without a check."""
 
+EC2_IMAGE = "/aws/service/deeplearning/ami/{architecture}/base-oss-nvidia-driver-gpu-ubuntu-24.04/latest/ami-id"
+"""The public SSM parameter with the newest AWS Deep Learning Base AMI with NVIDIA driver, for x86_64 or arm64. Public
+repositories use this name; it was not compared with AWS. The system is Ubuntu 24.04, because the agent needs Python
+3.11 or newer: Amazon Linux 2023 has 3.9, and Ubuntu 22.04 has 3.10. `pulumi up` resolves the parameter, so a new image
+is a new version of the launch template in the preview."""
+
 CUDA_INSTALLER = (
     "https://github.com/GoogleCloudPlatform/compute-gpu-installation/releases/download/"
     "cuda-installer-v1.9.1/cuda_installer.pyz"

@@ -6,7 +6,7 @@ minutes=$(mktemp)
 since=$(date -u +%Y-%m-%dT%H:%M:00Z)
 while true; do
   if python "$(dirname "$0")/counts.py" "$PROMETHEUS" \
-    --canary "$CANARY" --stable "$STABLE" --errors "$ERRORS" > "$minutes"; then
+    --canary "$CANARY" --stable "$STABLE" --errors "$ERRORS" ${TOKEN_FILE:+--token-file "$TOKEN_FILE"} > "$minutes"; then
     gpu-ci deploy judge "$minutes" --since "$since" --step-minutes "${STEP_MINUTES:-10}"
     code=$?
     case $code in 0 | 2) exit "$code" ;; esac

@@ -24,7 +24,8 @@ def newest_complete(folder: str) -> str | None:
 
 def save(folder: str, step: int, state: dict[str, Any]) -> None:
     """Save a checkpoint into a new folder, and then delete the older ones."""
-    keep = f"{folder}/step-{step:09d}"
+    # In a bucket, FOLDER//step-1 is not in the folder FOLDER.
+    keep = f"{folder.rstrip('/')}/step-{step:09d}"
     dcp.save(state, checkpoint_id=keep)
     delete_all_but(folder, keep)
 

@@ -1,8 +1,9 @@
-"""What each team has spent in the calendar month, and the teams that get no machine because they spent their budget.
+"""What each team has spent in the calendar month, and each pool today, and who gets no machine because of it.
 
 A machine counts for the team of the repository whose job it ran, with its whole time, at the catalog price. Until
 GitHub has named the job, it counts for the repository of the job for which it was started. Machines without a job, as
-on standby, count for no team. The month is that in which the machine was gone, in UTC.
+on standby, count for no team. The month is that in which the machine was gone, in UTC. A pool has spent the time of
+all its machines since midnight in UTC.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from pydantic import Field
 from pydantic.dataclasses import dataclass
 
 from .memory import MachineHistory, Memory
-from .model import CONFIGURED
+from .model import CONFIGURED, Pool, Reason
 from .ports import Refused, Unavailable
 
 WARNING_RATIO = 0.8
@@ -41,25 +42,36 @@ class Team:
 class Budgets:
     """The budgets of a manager's teams. All loops of a process share one object."""
 
-    def __init__(self, teams: Sequence[Team], stored: Callable[[datetime], Iterable[str]]) -> None:
+    def __init__(
+        self, teams: Sequence[Team], stored: Callable[[datetime], Iterable[str]], pools: Sequence[Pool] = ()
+    ) -> None:
         """Create the budgets. `stored` returns the stored records of machines that are gone since a time."""
         self.teams = teams
+        self._caps = {pool.name: pool.max_usd_per_day for pool in pools if pool.max_usd_per_day is not None}
         self._stored = stored
         self._team_of = {name: team for team in teams for name in team.repositories}
         self._begin: datetime | None = None
         self._month = ""
         self._is_read = False
-        """True if `_gone` has the stored records of the month."""
+        """True if `_gone` has the stored records of the month, and `_gone_today` those of the day."""
         self._gone: dict[str, tuple[str, float]] = {}
         """The repository and the price of each machine that is gone, by the key of its record."""
         self._there: dict[int, dict[str, float]] = {}
         """The price of the other machines by team, for each loop."""
+        self._midnight = 0.0
+        self._gone_today: dict[str, tuple[str, float]] = {}
+        """The pool and the price of this day of each machine that is gone, by the key of its record."""
+        self._there_today: dict[int, dict[str, float]] = {}
+        """The price of this day of the other machines by pool, for each loop."""
 
     def add(self, records: Iterable[MachineRecord]) -> None:
         """Count machines that are gone, each once."""
         for each in records:
             if each.job and each.usd is not None and f"{each.gone:%Y-%m}" == self._month:
                 self._gone[each.key] = (each.job.repository.lower(), each.usd)
+            if each.pool in self._caps:
+                on = [(begin.timestamp(), end.timestamp()) for begin, end in each.on]
+                self._gone_today[each.key] = (each.pool, _usd(on, each.usd_per_hour, 0.0, self._midnight))
 
     def update(self, loop: int, memory: Memory, now: float) -> list[str]:
         """Count the machines of a loop that are there now. Return the reason why stored records could not be read.
@@ -75,11 +87,15 @@ class Budgets:
         # A loop may be a little behind. A month that is far ahead was a step of the clock, which is over.
         if self._begin is None or begin > self._begin or self._begin - moment > _MOST_BEHIND:
             self._begin, self._month, self._gone, self._is_read = begin, f"{begin:%Y-%m}", {}, False
-        if self.teams and not self._is_read:
+        day = moment.replace(hour=0, minute=0, second=0, microsecond=0)
+        if self._caps and not 0 <= self._midnight - day.timestamp() <= _MOST_BEHIND.total_seconds():
+            self._midnight, self._gone_today, self._is_read = day.timestamp(), {}, False
+        if (self.teams or self._caps) and not self._is_read:
             try:
-                lines = [MachineRecord.model_validate_json(line) for line in self._stored(begin)]
+                since = begin if self.teams else day
+                lines = [MachineRecord.model_validate_json(line) for line in self._stored(since)]
             except (Unavailable, Refused, ValueError) as error:
-                problems.append(f"the budgets of teams count no earlier machine: {error}")
+                problems.append(f"the budgets count no earlier machine: {error}")
             else:
                 self.add(lines)
                 self._is_read = True
@@ -89,9 +105,12 @@ class Budgets:
     def count(self, loop: int, memory: Memory, now: float) -> None:
         """Count the machines of a loop that are there now."""
         there = self._there[loop] = {team.name: 0.0 for team in self.teams}
+        today = self._there_today[loop] = dict.fromkeys(self._caps, 0.0)
         for history in (*memory.histories.values(), *memory.ended.values()):
             if team := self._team_of.get(_repository(history)):
-                there[team.name] += _usd(history, now)
+                there[team.name] += _usd(history.on, history.usd_per_hour, now)
+            if history.pool in today:
+                today[history.pool] += _usd(history.on, history.usd_per_hour, now, self._midnight)
 
     @property
     def spent(self) -> dict[str, float]:
@@ -123,6 +142,18 @@ class Budgets:
             for name in team.repositories
         }
 
+    def cost_caps(self) -> Mapping[str, Reason]:
+        """Return the pools that start no machine until midnight, each with the reason."""
+        spent = {name: sum(there[name] for there in self._there_today.values()) for name in self._caps}
+        for pool, usd in self._gone_today.values():
+            spent[pool] += usd
+        next_day = self._midnight + timedelta(days=1).total_seconds()
+        return {
+            name: Reason("cost-cap", f"its machines have cost {cap:g} USD today, which is maxUsdPerDay", next_day)
+            for name, cap in self._caps.items()
+            if spent[name] >= cap
+        }
+
 
 def _repository(history: MachineHistory) -> str:
     """Return the repository of the machine's job, or of the job for which it was last started, in lower case."""
@@ -131,7 +162,7 @@ def _repository(history: MachineHistory) -> str:
     return history.runs[0].repository.lower() if history.runs else ""
 
 
-def _usd(history: MachineHistory, now: float) -> float:
-    """Return the catalog price of the machine's time until now."""
-    seconds = sum((now if end is None else end) - begin for begin, end in history.on)
-    return max(seconds, 0.0) * (history.usd_per_hour or 0.0) / 3600
+def _usd(on: Iterable[tuple[float, float | None]], usd_per_hour: float | None, now: float, since: float = 0.0) -> float:
+    """Return the catalog price of the time between `since` and `now` in which a machine was on."""
+    seconds = sum(max((now if end is None else end) - max(begin, since), 0.0) for begin, end in on)
+    return seconds * (usd_per_hour or 0.0) / 3600

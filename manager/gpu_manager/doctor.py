@@ -81,7 +81,7 @@ def target(config_file: str, key_file: Path, github_url: str, google: Callable[[
 def app_key(target: Target) -> Finding:
     with _converted_errors():
         target.app.signed({})
-    return Finding("pass", f"App {target.app.id}: {target.app.key_file.name} contains a valid key")
+    return Finding("pass", f"App {target.app.id}: {Path(target.app.key_file).name} contains a valid key")
 
 
 def runner_groups(target: Target) -> Finding:
@@ -99,11 +99,18 @@ def queue(target: Target) -> Finding:
     return Finding("pass", f"{len(view.jobs)} jobs wait or run, {len(view.runners)} runners are registered")
 
 
+def _on_compute_engine(ask: Callable[[Target], Finding]) -> Callable[[Target], Finding]:
+    """Return a step that passes if no pool is on Compute Engine."""
+    return lambda target: ask(target) if target.pools else Finding("pass", "no pool is on Compute Engine")
+
+
+@_on_compute_engine
 def templates(target: Target) -> Finding:
     names = [template["name"] for _, template in target.templates]
     return Finding("pass", f"{', '.join(names)} exist", names)
 
 
+@_on_compute_engine
 def permissions(target: Target) -> Finding:
     wanted = google_permissions.of_calls(manager_permissions.MACHINES)
     missing = []
@@ -113,6 +120,7 @@ def permissions(target: Target) -> Finding:
     return problems_or_pass(missing, f"all {len(wanted)} are granted on the project", missing, "missing: ")
 
 
+@_on_compute_engine
 def service_accounts(target: Target) -> Finding:
     refused = []
     # All templates of a pool have the same account.

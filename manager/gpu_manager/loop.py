@@ -15,12 +15,13 @@ from gpu_ci.machine_records import MachineRecord
 
 from . import registration
 from .budgets import Budgets
-from .decision import capacity, jobs, records, reruns
+from .decision import capacity, jobs, records, reruns, timeouts
 from .decision.decide import Decision, decide
 from .decision.names import machine_of
 from .memory import Memory, Pending
 from .model import (
     Action,
+    Cancel,
     Delete,
     Insert,
     InsertError,
@@ -75,7 +76,7 @@ class Event:
     """One line of the manager's log: an action that it carried out, or a problem that it found."""
 
     kind: str
-    """insert, start-machine, stop-machine, register, delete, remove-runner, rerun, insert-failed,
+    """insert, start-machine, stop-machine, register, delete, remove-runner, rerun, cancel, insert-failed,
     start-failed, unknown-machine, unavailable or refused."""
     subject: str
     """The machine, run, commit or service that the event is about."""
@@ -319,6 +320,7 @@ class Manager:
             runs=github_view.runs,
             preempted=frozenset(machine_of(each, ids) for each in preempted or ()),
             over_budget=self._budgets.stopped(),
+            cost_caps=self._budgets.cost_caps(),
             github_requests_left=github_view.requests_left,
             github_limited_until=None
             if github_view.limited_sec is None
@@ -338,6 +340,7 @@ class Manager:
             elif machine.pool in self._pools_by_name:
                 detail = "not inserted by this manager's account; it gets no runner and counts for nothing: delete it"
                 events.append(Event("unknown-machine", machine.name, detail, machine.pool))
+        self._supplier.boot(own)
         return self._supplier.channel.listen(own)
 
     def _is_of_pools(self, job: Job) -> bool:
@@ -388,6 +391,8 @@ class Manager:
                 return self._remove_runner(action, memory)
             if isinstance(action, Register):
                 return self._register(action, memory, now)
+            if isinstance(action, Cancel):
+                return [self._cancel(action, memory)]
             self._github.rerun(action.run, action.job_id)
             rerun_jobs = "all failed jobs" if action.job_id is None else f"job {action.job_id}"
             return [Event("rerun", f"{action.run.repository} run {action.run.run_id}", rerun_jobs)]
@@ -434,6 +439,12 @@ class Manager:
             raise
         return [Event("register", machine.name, f"runner {runner}", machine.pool)] if runner else []
 
+    def _cancel(self, action: Cancel, memory: Memory) -> Event:
+        if self._github.cancel(action.job):
+            return Event("cancel", _subject_of(action), action.reason)
+        timeouts.keep(action.job, memory)
+        return Event("cancel", _subject_of(action), "the job is no longer queued; its run continues")
+
     def _remove_runner(self, action: RemoveRunner, memory: Memory) -> list[Event]:
         """Unregister a runner and then delete its machine. GitHub refuses to unregister a runner that runs a job."""
         name = action.machine.name if action.machine else action.runner.name
@@ -478,4 +489,5 @@ def _subject_of(action: Action) -> str:
         return action.machine.name if action.machine else action.runner.name
     if isinstance(action, Delete | Register | Start | Stop):
         return action.machine.name
-    return f"{action.run.repository} run {action.run.run_id}"
+    run = action.job if isinstance(action, Cancel) else action.run
+    return f"{run.repository} run {run.run_id}"

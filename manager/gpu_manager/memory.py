@@ -167,6 +167,8 @@ class JobMemory:
     machines: int = 0
     """The number of inserts that Google did not refuse."""
     last_seen: float = 0
+    queued_since: float = 0.0
+    """When a pass first saw the job queued; 0 if no pool is for it."""
 
 
 @dataclass
@@ -207,6 +209,20 @@ class LostJob:
     @property
     def run(self) -> RunKey:
         return RunKey(self.key.repository, self.key.run_id)
+
+
+@dataclass
+class CancelledRun:
+    """An attempt of a workflow run that the manager cancels, because a job waited too long."""
+
+    run: RunKey
+    attempt: int
+    detail: str
+    """The reason."""
+    asked: float = 0.0
+    """When the manager last requested the cancellation."""
+    asks: int = 0
+    """The number of requests."""
 
 
 @dataclass
@@ -252,6 +268,8 @@ class Memory:
     """Runs that lost a job to a preemption, each with an end time. Until that time, while a job of the run waits, the
     pools that fit the job start no preemptible machine.
     """
+    cancelled: dict[str, CancelledRun] = field(default_factory=dict)
+    """Cancelled runs of the last day, by repository, run and attempt."""
     refusals: dict[str, tuple[float, str]] = field(default_factory=dict)
     """Refused requests: until when they are not repeated, and the reason.
 

@@ -89,8 +89,8 @@ class Reason:
     """The reason why a queued job has no machine."""
 
     code: str
-    """at-max, no-answer, no-capacity, over-quota, price-ceiling, pool-stopped, refused, github-limited,
-    approval-pending, over-budget, never-picked-up, expired or no-pool."""
+    """at-max, cost-cap, no-answer, no-capacity, over-quota, price-ceiling, pool-stopped, refused, github-limited,
+    approval-pending, over-budget, never-picked-up, queue-timeout, expired or no-pool."""
     detail: str
     next_try: float | None = None
     """The time of the next try on the clock of Observation.now; None if it is unknown."""
@@ -98,7 +98,7 @@ class Reason:
     @property
     def waiting_helps(self) -> bool:
         """True if the job may get a machine without a change or a cancellation by a person."""
-        return self.code not in ("no-pool", "never-picked-up", "expired", "over-budget")
+        return self.code not in ("no-pool", "never-picked-up", "queue-timeout", "expired", "over-budget")
 
 
 _Offer = TypeVar("_Offer", bound=Offer)
@@ -138,14 +138,25 @@ class Pool:
     """Seconds that a runner waits for a job before the agent powers its machine off, 1 to 604800."""
     price_ceiling_usd: float | None = Field(default=None, gt=0)
     """The highest price of a machine, in USD per hour. Rungs with a higher price are skipped."""
+    max_usd_per_day: float | None = Field(default=None, gt=0, allow_inf_nan=False)
+    """The catalog price of the pool's machines in one day in UTC, in USD, after which no further one starts."""
+    max_run_duration_sec: int = Field(default=604800, ge=600, le=604800)
+    """Seconds after which a machine is deleted even if it has a job, 600 to 604800. The default is for suppliers that
+    have a limit of their own, which is at most that long.
+    """
     registered_by: Literal["machine", "manager"] = "machine"
     """The program that registers the runners: machine or manager."""
     wait_objective_sec: int | None = Field(default=None, ge=1)
     """Seconds that a job may wait for its runner before an alert counts it, at least 1."""
+    queue_timeout_sec: int | None = Field(default=None, ge=300, le=86400)
+    """Seconds that a job may be queued before its workflow run is cancelled, 300 to 86400; never by default."""
     standby: int = Field(default=0, ge=0, le=1000)
     """The number of stopped machines that wait for jobs, 0 to max. It needs registeredBy: manager."""
     supplier: str = DEFAULT_SUPPLIER
     """The supplier of the machines."""
+
+    reuse = 0
+    """The most jobs of one host, for a supplier that reuses hosts."""
 
     @model_validator(mode="after")
     def _standby(self) -> Pool:
@@ -156,6 +167,15 @@ class Pool:
                 "standby: needs registeredBy: manager, because a machine that registers itself cannot wait stopped"
             )
         return self
+
+    @property
+    def kept(self) -> int:
+        """The most stopped machines: those on standby, and those on hosts that have run a job."""
+        return self.max if self.reuse else self.standby
+
+    def may_use(self, machine: Machine) -> bool:
+        """Return True if the machine's host may run another job."""
+        return machine.jobs < (self.reuse or 1)
 
     @property
     def templates(self) -> tuple[str, ...]:
@@ -320,6 +340,8 @@ class Machine:
     """When it was last switched on, by the supplier's clock; 0 if the supplier does not say it."""
     off_unix: float = 0.0
     """When it was last switched off, by the supplier's clock; 0 if the supplier does not say it, or if it never was."""
+    jobs: int = 0
+    """The number of jobs that earlier machines have run on its host."""
 
     @property
     def region(self) -> str:
@@ -375,6 +397,8 @@ class Observation:
     """Names of machines that Google preempted within the last hour, including deleted machines."""
     over_budget: Mapping[str, str] = field(default_factory=dict)
     """The repositories whose team has spent its budget, in lower case, each with the reason."""
+    cost_caps: Mapping[str, Reason] = field(default_factory=dict)
+    """The pools whose machines have reached max_usd_per_day, by name."""
     github_requests_left: int | None = None
     """The requests that GitHub still allows in this hour; None if unknown."""
     github_limited_until: float | None = None
@@ -445,10 +469,18 @@ class Rerun:
 
 
 @dataclass(frozen=True)
+class Cancel:
+    """Cancel the workflow run of a job that waits too long."""
+
+    job: JobKey
+    reason: str
+
+
+@dataclass(frozen=True)
 class Register:
     """Register a runner for a machine that has published its key, and send the registration to the machine."""
 
     machine: Machine
 
 
-Action = Insert | Delete | Stop | Start | RemoveRunner | Rerun | Register
+Action = Insert | Delete | Stop | Start | RemoveRunner | Rerun | Cancel | Register

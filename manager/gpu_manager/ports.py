@@ -15,6 +15,7 @@ from .model import (
     Insert,
     InsertError,
     Job,
+    JobKey,
     Machine,
     NewRunner,
     Offer,
@@ -98,6 +99,12 @@ class Github(Protocol):
     def rerun(self, run: RunKey, job_id: int | None) -> None:
         """Run one job again, or with None all failed jobs of the run. Raises Unavailable or Refused."""
 
+    def cancel(self, job: JobKey) -> bool:
+        """Cancel the run of a job. Return False, without a request, if the job is no longer queued.
+
+        Raises Unavailable or Refused.
+        """
+
     def ran(self, run: RunKey) -> tuple[RanJob, ...]:
         """Return the jobs of all attempts of a run that a runner has started. A run that is gone has none.
 
@@ -166,6 +173,11 @@ class Supplier(ABC):
     def __init__(self, manager: str) -> None:
         """Create the supplier for the manager of this name. It sends no request yet."""
 
+    @classmethod
+    def of(cls, manager: str, pools: Sequence[Pool]) -> Supplier:  # noqa: ARG003 - for suppliers that need their pools
+        """Return the supplier of a manager with these pools. It sends no request yet."""
+        return cls(manager)
+
     @abstractmethod
     def start(self, pool: Pool, insert: Insert) -> Started:
         """Request a machine. A repeated request starts no second machine.
@@ -186,6 +198,12 @@ class Supplier(ABC):
     @abstractmethod
     def delete(self, machine: Machine) -> None:
         """Request a deletion. A machine that is gone is not an error. Raises Unavailable or Refused."""
+
+    def boot(self, machines: Sequence[Machine]) -> None:  # noqa: B027 - most vendors boot their machines
+        """Boot those of the machines of the last list that the vendor does not boot itself.
+
+        Raises Unavailable or Refused.
+        """
 
     def starting(self, pools: Sequence[Pool]) -> tuple[Machine, ...]:  # noqa: ARG002 - for a list without delay
         """Return the machines whose request has not ended, and which `list` may not contain yet.

@@ -16,6 +16,7 @@ from .model import Job, Machine, Pool, Reason
 # The next step for a person, by the code of the reason.
 NEXT_STEPS = {
     "at-max": "wait for a machine, or raise the pool's max",
+    "cost-cap": "wait for the next day in UTC, or raise maxUsdPerDay of the pool",
     "no-answer": "wait, or check the manager's log for failed requests to Google's API or failed credentials",
     "no-capacity": "wait, or get a machine sooner with more zones, standard machines or a reservation",
     "over-quota": "ask Google for a higher quota (gpu-ci quota names it)",
@@ -26,6 +27,7 @@ NEXT_STEPS = {
     "github-limited": "wait until the time that GitHub names",
     "approval-pending": "approve the deployment on the run's page",
     "never-picked-up": "compare the group in runs-on with the pool's; else cancel the run and start a new one",
+    "queue-timeout": "correct what the pool lacks, and run the jobs again; else raise queueTimeoutSec of the pool",
     "expired": "start a new run",
     "no-pool": "correct runs-on in the workflow, or add a pool with these labels",
 }
@@ -83,6 +85,10 @@ def view(pools: Sequence[Pool], result: PassResult) -> dict[str, Any]:
             for machine in machines
         ],
         "jobs": None if observation.jobs is None else [_job(state) for state in job_states(result)],
+        "cancelled": [
+            {"repository": each.run.repository, "run": each.run.run_id, "attempt": each.attempt, "detail": each.detail}
+            for each in decision.memory.cancelled.values()
+        ],
         "githubLimitedUntil": observation.github_limited_until,
         "events": [f"{event.kind} {event.subject}: {event.detail}".rstrip(": ") for event in result.events],
     }
@@ -93,7 +99,7 @@ def merged(views: Sequence[dict[str, Any]]) -> dict[str, Any]:
     first, *others = views
     found = dict(first)
     for other in others:
-        for key in ("pools", "machines", "jobs", "events"):
+        for key in ("pools", "machines", "jobs", "cancelled", "events"):
             found[key] = None if found[key] is None or other[key] is None else [*found[key], *other[key]]
     return found
 

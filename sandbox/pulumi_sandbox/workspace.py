@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import fcntl
 import json
 import os
@@ -152,7 +153,7 @@ class Workspace:
 
     @property
     def aws_port(self) -> int:
-        """The port of the AWS APIs: the one after the port of the Compute Engine API."""
+        """The port of the AWS APIs: the one after the port of the Compute Engine API. EC2 and S3 have the next one."""
         return self.endpoint_port + 1
 
     @property
@@ -192,6 +193,8 @@ class Workspace:
             "AWS_EC2_METADATA_DISABLED": "true",
             # The AWS SDKs read these. The keys are not valid anywhere, and no profile of the user is read.
             "AWS_ENDPOINT_URL": f"http://127.0.0.1:{port + 1}",
+            "AWS_ENDPOINT_URL_EC2": f"http://127.0.0.1:{port + 2}",
+            "AWS_ENDPOINT_URL_S3": f"http://127.0.0.1:{port + 2}",
             "AWS_ACCESS_KEY_ID": "sandbox",
             "AWS_SECRET_ACCESS_KEY": "sandbox",
             "AWS_CONFIG_FILE": str(self.root / "aws-config"),
@@ -237,13 +240,13 @@ def without_proxy(hosts: str) -> str:
 
 
 def free_port() -> int:
-    """Return a free port whose successor is free too. Compute Engine's API uses the first, the AWS APIs the second."""
+    """Return a free port whose two successors are free too: of Compute Engine, of EC2 and S3, and of other AWS APIs."""
     for _ in range(200):
-        port = PORTS.start + secrets.randbelow(len(PORTS) - 1)
-        with socket.socket() as probe, socket.socket() as next_probe:
+        port = PORTS.start + secrets.randbelow(len(PORTS) - 2)
+        with contextlib.ExitStack() as probes:
             try:
-                probe.bind(("127.0.0.1", port))
-                next_probe.bind(("127.0.0.1", port + 1))
+                for each in range(port, port + 3):
+                    probes.enter_context(socket.socket()).bind(("127.0.0.1", each))
             except OSError:
                 continue
             return port

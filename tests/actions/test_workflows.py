@@ -17,6 +17,7 @@ from tests.test_docs import fences
 
 BIN = Path(sys.executable).parent
 PAGES = [ROOT / "docs/guides" / name for name in ("preview-on-github.md", "drift.md")]
+PAGES += [ROOT / "docs/operate/runner-manager.md"]
 SHOWN = [text for page in PAGES for language, text in fences(page) if language == "yml" and "\njobs:\n" in text]
 OURS = [(ROOT / ".github" / "workflows" / name).read_text() for name in ("preview.yaml", "preview-comment.yaml")]
 

@@ -160,6 +160,12 @@ class Fakes:
         self.does(f"start {registration.jitconfig}")
         return self
 
+    def clean(self, deadline: float) -> None:
+        self.does(f"clean within {deadline - self.clock.now():.0f} s")
+
+    def leave(self) -> None:
+        self.does("leave")
+
     def build(self, request: BuildRequest, channel: object, mark: Callable[[], None], cause: object) -> Ending:
         self.does(f"build {' '.join(request.command)}")
         mark()
@@ -200,7 +206,7 @@ class Fakes:
         machine = Machine(self.clock, self.did.append, Path("/none"), self.state, is_google)
         parts = Dependencies(
             self, self.clock, machine, self.get_driver, self.check, self.github, self.broker, self.close, self.obtain,
-            self.isolate, self.try_runner, self.look, self.start, self.build,
+            self.isolate, self.try_runner, self.look, self.start, self.clean, self.leave, self.build,
         )  # fmt: skip
         self.agent = Agent(parts, RecordingChannel(self))  # type: ignore[arg-type]
         return self.agent.run()
@@ -412,6 +418,26 @@ def test_a_machine_that_is_started_again_after_a_runner_takes_no_second_job() ->
     assert again.end() == ("used", "a runner was started on this disk before")
     # Processes of its job may run by now. Their access is blocked before the machine reports its end.
     assert again.did == [*CHECKED[:1], "close"]
+
+
+def test_a_host_that_is_reused_is_cleaned_before_the_check_of_its_next_machine() -> None:
+    def of_reuse() -> Fakes:
+        fakes = Fakes(by_manager=True)
+        fakes.attributes["gpu-agent-config"] = json.dumps(config(registered_by="manager", runner=RUNNER, reuse=True))
+        return fakes
+
+    first, second, third, fails = of_reuse(), of_reuse(), of_reuse(), of_reuse()
+    assert first.end()[0] == "job-done"
+    assert ("leave" in first.did, [each for each in first.did if "clean" in each]) == (True, [])
+    # A fault starts the machine again after its job has begun.
+    second.attributes["gpu-agent-registration"] = "sealed"
+    assert second.end() == ("used", "a runner was registered for this machine before")
+    fails.fail["clean within 300 s"] = AgentExit("not-clean", "find failed")
+    assert fails.end() == ("not-clean", "find failed")
+    assert third.end()[0] == "job-done"
+    assert third.did[:5] == [*CHECKED[:1], "close", "STEP clean 300 s", "clean within 300 s", "STEP driver 600 s"]
+    other = Fakes(by_manager=True)
+    assert other.end() == ("used", "a runner was started on this disk before")
 
 
 def test_a_check_machine_shows_that_it_could_be_registered_and_reads_no_key() -> None:

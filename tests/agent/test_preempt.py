@@ -40,12 +40,16 @@ def step(folder: Path, script: str, **environment: str) -> Step:
         (["--", "/dev/null"], 126),
         ([], 2),
         (["--"], 2),
+        (["--", ""], 2),
         (["--grace", "5"], 2),
         (["--help"], 0),
     ],
 )
 def test_without_a_notice_the_exit_code_is_that_of_the_command(command: list[str], code: int) -> None:
-    done = subprocess.run([sys.executable, str(FILE), *command], check=False, capture_output=True, text=True)
+    done = subprocess.run(
+        [sys.executable, str(FILE), *command], check=False, capture_output=True, text=True,
+        preexec_fn=lambda: signal.signal(signal.SIGCHLD, signal.SIG_IGN),  # as a parent may do
+    )  # fmt: skip
     assert done.returncode == code, done
     assert done.stderr.count("\n") == (0 if code in (0, 3, 137) else preempt.USAGE.count("\n") if code == 2 else 1)
 
@@ -57,11 +61,15 @@ def test_the_command_has_the_usual_signals() -> None:
     assert [int(line.split()[1], 16) & 0x7FFF_FFFF for line in found.splitlines()] == [0, 0]
 
 
-@pytest.mark.parametrize("text", [json.dumps(PREEMPTED), "", "[]", "soon"])
-def test_a_notice_sends_one_sigterm_and_waits_for_the_save(tmp_path: Path, text: str) -> None:
+@pytest.mark.parametrize(
+    ("text", "stderr"),
+    [(json.dumps({**PREEMPTED, "graceSec": 0}), ""), ("", "2>&-"), ("[]", "2>/dev/full"), ("x", ""), ("[" * 10**5, "")],
+    ids=["notice", "empty", "list", "text", "deep"],
+)
+def test_a_notice_sends_one_sigterm_and_waits_for_the_save(tmp_path: Path, text: str, stderr: str) -> None:
     """A file of another program than the agent, such as a preStop hook, may have any content."""
     file = tmp_path / "notice"
-    running = step(tmp_path, "{preempt} -- {python} train.py 1", GPU_CI_NOTICE_FILE=str(file))
+    running = step(tmp_path, f"{{preempt}} -- {{python}} train.py 1 {stderr}", GPU_CI_NOTICE_FILE=str(file))
     wait_for(tmp_path / "ready")
     assert (tmp_path / "notice.armed").exists()
     write(file, text)

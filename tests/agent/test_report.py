@@ -126,20 +126,21 @@ def test_a_job_whose_variables_are_not_in_githubs_form_is_unknown(change: dict[s
 STEPS = ("config", "driver", "check", "key", "runner", "register", "waiting", "job", "after-job")
 
 
-@pytest.mark.parametrize("reason", OUTCOMES)
-def test_the_longest_end_fits_and_keeps_a_hundred_characters_of_its_detail(tmp_path: Path, reason: str) -> None:
-    host, clock = Host(), FakeClock()
-    said, _ = reporter(tmp_path, host, clock)
-    for name in STEPS:
-        said.step(name)
-        clock.sleep(432_000.1)
+def test_the_longest_end_fits_and_keeps_a_hundred_characters_of_its_detail(tmp_path: Path) -> None:
     repository = f"{'a' * 39}/{'.'.join(['b' * 24] * 4)}"
-    said.job({"repository": repository, "run_id": "9" * 18, "run_attempt": "9" * 18})
-    said.gpu_use({"utilAvg": 0.123, "memMaxMib": 999_999_999, "joules": 123_456_789_012.3})
-    said.end(reason, "no " * 400)
-    _, end = host.published[-1]
-    assert (end["job"]["repository"], len(end["phases"])) == (repository, 9)
-    assert len(end["detail"]) >= 100
+    for reason in OUTCOMES:
+        host, clock = Host(), FakeClock()
+        (folder := tmp_path / reason).mkdir()
+        said, _ = reporter(folder, host, clock)
+        for name in STEPS:
+            said.step(name)
+            clock.sleep(432_000.1)
+        said.job({"repository": repository, "run_id": "9" * 18, "run_attempt": "9" * 18})
+        said.gpu_use({"utilAvg": 0.123, "memMaxMib": 999_999_999, "joules": 123_456_789_012.3})
+        said.end(reason, "no " * 400)
+        _, end = host.published[-1]
+        assert (end["reason"], end["job"]["repository"], len(end["phases"])) == (reason, repository, 9)
+        assert len(end["detail"]) >= 100, reason
 
 
 def test_a_verdict_is_reported_once_as_attribute_and_on_the_serial_port(tmp_path: Path) -> None:

@@ -74,10 +74,8 @@ def test_our_loop_starts_a_stopped_machine_for_a_job_and_replaces_it() -> None:
     )
 
 
-@pytest.mark.parametrize(
-    "name",
-    [pytest.param(each, marks=pytest.mark.slow) if "three regions" in each else each for each in manager.POLICIES],
-)
+@pytest.mark.slow
+@pytest.mark.parametrize("name", manager.POLICIES)
 def test_each_job_ends_once_and_each_machine_takes_one_job(name: str) -> None:
     made = manager.simulate(name, "us-west1", seed=4, days=1)
     states = Counter(job.status for job in made.jobs)

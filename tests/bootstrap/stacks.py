@@ -22,6 +22,7 @@ WIDE = sorted(
 """The permissions of a deployer on Google Cloud that also creates roles."""
 
 Config = dict[str, Any]
+_IMAGE = f"ghcr.io/acme/manager@sha256:{'1' * 64}"
 
 
 def config(stack: str) -> Config:
@@ -46,8 +47,11 @@ def _triggers(config: Config) -> None:
 
 
 def _manager(config: Config, **more: Any) -> None:
-    image = f"ghcr.io/acme/manager@sha256:{'1' * 64}"
-    config["gpu-ci:manager"] = {"region": "us-central1", "image": image, **more}
+    """A manager on Google Cloud serves no pool that needs credentials of AWS."""
+    config["gpu-ci:manager"] = {"region": "us-central1", "image": _IMAGE, **more}
+    config["gpu-ci:pools"].pop("a10g-ec2", None)
+    if rented := config["gpu-ci:pools"].get("l4-rented"):
+        rented["mailboxRegion"] = "us-central1"
 
 
 def _alerts(config: Config) -> None:
@@ -64,6 +68,22 @@ def _ami(config: Config) -> None:
     image = f"123456789012.dkr.ecr.us-east-1.amazonaws.com/ci@sha256:{'1' * 64}"
     config["gpu-ci:images"] = {"nodes": {"kind": "ami", "clusterName": "example-ci", "images": [image]}}
     config["gpu-ci:pools"]["a10g"]["amiId"] = "ami-0123456789abcdef0"
+
+
+def _manager_on_aws(config: Config) -> None:
+    config["gpu-ci:pools"] = {
+        name: pool for name, pool in config["gpu-ci:pools"].items() if pool["kind"] == "ec2-runners"
+    }
+    secret = "arn:aws:secretsmanager:us-east-1:123456789012:secret:github-manager-app-key"
+    config["gpu-ci:site"]["github"]["managerApp"] = {"id": 37, "installationId": 38, "privateKey": secret}
+    config["gpu-ci:manager"] = {"region": "us-east-1", "image": _IMAGE, "subnets": ["subnet-0123456789abcdef0"]}
+
+
+def _without_ec2(config: Config) -> None:
+    pools = config["gpu-ci:pools"]
+    config["gpu-ci:pools"] = {
+        name: pool for name, pool in pools.items() if pool["kind"] not in ("ec2-runners", "rented-runners")
+    }
 
 
 def _signed(config: Config) -> None:
@@ -103,8 +123,10 @@ OPTIONS: dict[str, Callable[[Config], None]] = {
     "manager": _manager,
     "metrics": lambda config: _manager(config, metrics=True),
     "alerts": _alerts,
+    "manager on aws": _manager_on_aws,
     "efa": _efa,
     "ami": _ami,
+    "no ec2": _without_ec2,
     "signed images": _signed,
     "attested images": _attested,
     "notebooks": _notebooks,

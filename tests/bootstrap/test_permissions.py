@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 from collections import defaultdict
 from collections.abc import Iterable
 from functools import cache
@@ -10,9 +11,15 @@ from typing import Any
 import pytest
 from gpu_ci.aws.limits import eks_api
 from gpu_ci.aws.limits.eks_api import Account, AwsClient
+from gpu_ci.ec2_gate import compute
+from gpu_ci.ec2_gate.compute import GATE_TAG
 from gpu_ci.gcp.gate.compute_api import ComputeApi, GoogleCompute
+from gpu_ci.gcp.gate.runner import GATE_LABEL
 from gpu_ci.kinds.eks import health as health_of_nodes
+from gpu_ci.mailbox.boot import GATE as GATE_OF_MAILBOX
+from gpu_ci.mailbox.boot import Definition, mail_key, state_key
 from gpu_common import aws_permissions
+from gpu_common.aws_permissions import END_OF_GATE
 from gpu_common.google_permissions import CALLS, LOOKUPS, NEVER_UPDATED, RESOURCES, UPDATE
 from pulumi_sandbox.providers import bridged
 from pulumi_sandbox.providers.aws import schema
@@ -23,6 +30,8 @@ from tests.bootstrap.stacks import WIDE, config, staging_with
 from tests.gpu_ci.harness import Row
 from tests.gpu_ci.program.test_notebooks import CALLS as CALLS_WITH_A_WORKLOAD_POOL
 from tests.gpu_ci.program.test_program import run
+from tests.gpu_ci.support import CALLS as OF_EC2
+from tests.manager.suppliers.ec2.conftest import Memory
 
 pytestmark = pytest.mark.usefixtures("short_definitions")
 
@@ -48,7 +57,7 @@ def in_place(rows: Iterable[Row]) -> dict[str, set[str]]:
 @cache
 def rows_with(*options: str) -> tuple[Row, ...]:
     """What staging registers with some options."""
-    return tuple(run(staging_with(*options), calls=CALLS_WITH_A_WORKLOAD_POOL).rows)
+    return tuple(run(staging_with(*options), calls={**OF_EC2, **CALLS_WITH_A_WORKLOAD_POOL}).rows)
 
 
 def needed(rows: Iterable[Row]) -> set[str]:
@@ -225,7 +234,6 @@ OF_AMI = {
     "iam:UntagInstanceProfile",
     "imagebuilder:TagResource",
     "imagebuilder:UntagResource",
-    "ssm:GetParameter",
     *(
         f"imagebuilder:{verb}{kind}"
         for verb in ("Create", "Delete", "Get")
@@ -245,6 +253,18 @@ OF_AMI = {
 }
 
 
+OF_MANAGER = {
+    *(f"ecs:{verb}{kind}" for verb in ("Create", "Delete", "Update") for kind in ("Cluster", "Service")),
+    *(f"ecs:{verb}" for verb in ("DescribeClusters", "DescribeServices", "DescribeServiceDeployments")),
+    *(f"ecs:{verb}TaskDefinition" for verb in ("Deregister", "Describe", "Register")),
+    *(f"logs:{verb}" for verb in ("CreateLogGroup", "DeleteLogGroup", "DescribeLogGroups", "ListTagsForResource")),
+    *(f"logs:{verb}" for verb in ("PutRetentionPolicy", "TagResource", "UntagResource")),
+    "ecs:ListServiceDeployments",
+    "ecs:TagResource",
+    "ecs:UntagResource",
+}
+
+
 def test_the_role_on_aws_has_what_the_stacks_need_and_nothing_else() -> None:
     def actions(*options: str) -> set[str]:
         found: set[str] = set()
@@ -254,32 +274,66 @@ def test_the_role_on_aws_has_what_the_stacks_need_and_nothing_else() -> None:
         groups = (*aws_permissions.CALLS.values(), *aws_permissions.LOOKUPS.values())
         return found | {action for group in groups for action in group}
 
-    assert actions("efa") - actions() == OF_EFA
-    assert actions("ami") - actions() == OF_AMI
-    assert sorted(actions("efa", "ami")) == aws_permissions.deployer()
-    assert len(aws_permissions.deployer()) == 89
+    others = actions("no ec2")
+    assert actions("no ec2", "efa") - others == OF_EFA
+    assert actions("no ec2", "ami") - others == OF_AMI
+    assert actions("manager on aws") - actions() == OF_MANAGER
+    mailbox = {each for each in aws_permissions.deployer() if each.startswith("s3:")}
+    [ends] = [each for each in aws_permissions.statements(aws_permissions.deployer()) if END_OF_GATE in each["Action"]]
+    assert (ends["Action"], list(ends["Condition"]["StringLike"])) == ([END_OF_GATE], [f"aws:ResourceTag/{GATE_TAG}"])
+    mail = aws_permissions.statements(["s3:GetObject", END_OF_GATE])[0]["Resource"]
+    own = ("*/payloads/*", "*/templates/*", state_key("*", "configuration.json"), f"{mail_key(GATE_OF_MAILBOX)}*")
+    assert mail == [f"arn:*:s3:::mailbox-*/{keys}" for keys in own]
+    assert actions() - others - OF_AMI == mailbox
+    assert sorted(actions("efa", "ami") | OF_MANAGER) == aws_permissions.deployer()
+    assert len(aws_permissions.deployer()) == 122 + len(OF_MANAGER)
 
 
 def test_a_type_on_aws_is_never_updated_if_each_change_of_it_replaces_it() -> None:
-    fields = of_aws(rows_with("efa", "ami"))
+    fields = of_aws([*rows_with("efa", "ami"), *rows_with("manager on aws")])
     assert fields.keys() == aws_permissions.RESOURCES.keys()
     with_update = {token for token in fields if UPDATE in aws_permissions.RESOURCES[token]}
     assert {token for token in with_update if not fields[token]} == aws_permissions.NEVER_UPDATED
+
+
+def gate_check(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Call what the gate of EC2 calls."""
+    monkeypatch.setattr(compute, "S3Objects", lambda *_: Memory())
+    inputs = {"region": "us-east-1", "mailboxBucket": "m", "mailboxRegion": "us-east-1", "market": "spot"}
+    api = compute.Ec2Compute({**inputs, "subnets": {"us-east-1a": "subnet-1"}, "securityGroups": ["sg-1"]})
+    limit = {"maxRunDuration": {"seconds": "1500"}}
+    zone = ("", "us-east-1a")
+    api.template("", "us-east-1", "lt-1:1")
+    api.insert(*zone, {"name": "m", "labels": {GATE_LABEL: "g"}, "scheduling": limit}, "lt-1:1")
+    api.instances(*zone, GATE_LABEL, "g")
+    api.delete(*zone, "m")
+    api.done(*zone, "i-1")
+    api.status(*zone, "m")
 
 
 def test_the_calls_on_aws_are_those_whose_actions_the_role_has(monkeypatch: pytest.MonkeyPatch) -> None:
     called: set[str] = set()
 
     class Recorded(AwsClient):
-        def __init__(self, service: str, account: Account) -> None:
+        def __init__(self, service: str, account: Account, attempts: int = 0) -> None:
             self._service = service
 
         def call(self, operation: str, **arguments: Any) -> dict[str, Any]:
             called.add(f"{self._service}.{operation}")
             update = {"id": "u", "status": "Successful"}
-            return {"nodegroup": {"scalingConfig": {"desiredSize": 0, "maxSize": 1}}, "update": update}
+            row = {"InstanceId": "i-1", "State": {"Name": "running"}, "Placement": {"AvailabilityZone": "us-east-1a"}}
+            data = {
+                "UserData": base64.b64encode(Definition({}, {"agent": "a" * 64, "smoke": "b" * 64}).text().encode())
+            }
+            return {
+                "nodegroup": {"scalingConfig": {"desiredSize": 0, "maxSize": 1}},
+                "update": update,
+                "LaunchTemplateVersions": [{"LaunchTemplateData": data}],
+                "Instances": [row],
+                "Reservations": [{"Instances": [row]}],
+            }
 
-    for module in (eks_api, health_of_nodes):
+    for module in (eks_api, health_of_nodes, compute):
         monkeypatch.setattr(module, "AwsClient", Recorded)
     api, health = eks_api.AwsEks(Account("us-east-1")), health_of_nodes.AwsHealth(Account("us-east-1"))
     api.sizes("ci", "l4")
@@ -288,6 +342,7 @@ def test_the_calls_on_aws_are_those_whose_actions_the_role_has(monkeypatch: pyte
     api.suspend_balancing("eks-l4-1")
     health.issues("ci", "l4")
     health.activities("eks-l4-1")
+    gate_check(monkeypatch)
     # Each method of both protocols was called once.
     protocols = (eks_api.EksApi, health_of_nodes.AwsHealth)
     assert sum(not name.startswith("_") for each in protocols for name in vars(each)) == 6

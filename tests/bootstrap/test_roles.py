@@ -8,8 +8,8 @@ from functools import cache
 from typing import Any, cast
 
 import pytest
-from cfnlint.schema.manager import PROVIDER_SCHEMA_MANAGER
 from gpu_ci.aws.resource_names import state_backend
+from gpu_ci.component import Component
 from gpu_ci.gcp import bootstrap_roles, manager_permissions
 from gpu_ci.github_trust import set_subject
 from gpu_common import aws_permissions, google_permissions
@@ -34,16 +34,15 @@ pytestmark = pytest.mark.usefixtures("short_definitions")
 
 
 @cache
-def created() -> frozenset[str]:
-    """The types that the components create from their examples."""
-    types_of: set[str] = set()
-    for component in COMPONENTS.values():
-        types_of |= {row.type for row in deploy(lambda c=component: build(c), computed=COMPUTED, calls=CALLS).rows}  # type: ignore[misc]
-    return frozenset(types_of)
+def rows_of(component: type[Component]) -> list[Row]:
+    """What a component registers for its example."""
+    return deploy(lambda: build(component), computed=COMPUTED, calls=CALLS).rows
 
 
 def made(cloud: str) -> set[str]:
-    return {token for token in created() if token.startswith(f"{cloud}:")}
+    """The types that the components create from their examples."""
+    tokens = {row.type for each in COMPONENTS.values() for row in rows_of(each)}
+    return {token for token in tokens if token.startswith(f"{cloud}:")}
 
 
 def test_every_type_on_google_has_its_permissions() -> None:
@@ -123,6 +122,8 @@ def test_every_operation_on_aws_reads_what_it_changes() -> None:
 @pytest.mark.parametrize("operation", [CREATE, DELETE])
 @pytest.mark.parametrize("token", SCHEMAS)
 def test_an_operation_on_aws_has_the_actions_of_its_schema(token: str, operation: str) -> None:
+    from cfnlint.schema.manager import PROVIDER_SCHEMA_MANAGER  # it loads sympy
+
     handlers = PROVIDER_SCHEMA_MANAGER.get_resource_schema("us-east-1", SCHEMAS[token]).schema["handlers"]
     granted = set(aws_permissions.deployer())
     assert set(handlers[operation]["permissions"]) - granted <= NOT_NEEDED
@@ -155,13 +156,15 @@ def test_the_key_is_where_cloud_kms_calls_the_location_of_the_bucket() -> None:
 def test_each_environment_has_an_identity_and_the_project_one_role_and_one_bucket() -> None:
     rows = bootstrapped(deploy=[{"environment": "staging"}, {"environment": "prod"}])
     names = [row.name for row in rows]
-    assert [name for name in names if name.endswith("-role") and not name.startswith("api-")] == [
-        "deploy-role",
-        "preview-role",
-        *(f"{name.replace('_', '-')}-role" for name in bootstrap_roles.ROLES),
-        "preview-objects-role",
-        "deploy-grants-role",
-    ]
+    assert sorted(name for name in names if name.endswith("-role") and not name.startswith("api-")) == sorted(
+        [
+            "deploy-role",
+            "preview-role",
+            *(f"{name.replace('_', '-')}-role" for name in bootstrap_roles.ROLES),
+            "preview-objects-role",
+            "deploy-grants-role",
+        ]
+    )
     assert names.count("state") == 1
     conditions = {row.name: row.inputs["attributeCondition"] for row in rows if row.name.endswith("-provider")}
     assert list(conditions) == ["deploy-provider", "deploy-prod-provider", "preview-provider"]
@@ -221,7 +224,12 @@ def test_deployers_on_aws_alone_use_the_state_and_the_preview_decrypts_nothing()
             f"{BUCKET_ARN}/*": ["s3:DeleteObject", "s3:GetObject", "s3:PutObject"],
             KEY_ARN: ["kms:Decrypt", "kms:DescribeKey", "kms:Encrypt", "kms:GenerateDataKey"],
         }
-    assert not re.search(r"kms:|s3:|secretsmanager:", policies["aws-preview-policy-stack"])
+    preview = policies["aws-preview-policy-stack"]
+    assert not re.search(r"kms:|s3:Put|secretsmanager:", preview)
+    [objects] = [each for each in json.loads(preview)["Statement"] if "s3:GetObject" in each["Action"]]
+    # Not the state, and no mail of machines.
+    own = ("*/payloads/*", "*/templates/*", "*/state/configuration.json")
+    assert objects["Resource"] == [f"arn:*:s3:::mailbox-*/{keys}" for keys in own]
 
 
 def test_an_account_with_a_provider_for_github_keeps_it() -> None:

@@ -96,3 +96,24 @@ def test_a_fact_of_general_knowledge_is_marked() -> None:
     assert "nics" not in catalog.machine("a4-highgpu-8g").uncertain
     assert "memory_gib" in catalog.gpu("b300").uncertain
     assert "memory_gib" not in catalog.gpu("gb300").uncertain
+
+
+def test_rented_machines_are_named_by_their_gpus_and_have_no_quota() -> None:
+    machine = catalog.machine("2xA100-80GB", "jarvislabs")
+    assert (machine.key, machine.gpu.key, machine.gpu_count, machine.vcpus) == (
+        "jarvislabs/2xA100-80GB", "a100-80gb", 2, 32
+    )  # fmt: skip
+    found = {each.machine_type: each.regions for each in catalog.machines(cloud="jarvislabs", region="EU1")}
+    assert found == {"1xH100": ("EU1", "IN1", "IN2"), "1xH200": ("EU1", "IN1", "IN2")}
+    for each in catalog.machines(cloud="jarvislabs"):
+        one = catalog.price(f"1x{each.family}", "IN2", "standard")
+        price = catalog.price(each, "IN2", "standard")
+        assert one is not None
+        assert price is not None
+        assert price.usd_per_hour == pytest.approx(one.usd_per_hour * each.gpu_count)
+        assert (price.date, catalog.source(price.sources[0]).certain) == ("2026-09-20", False)
+        assert catalog.quota_metrics(each, "standard") == ()
+    # A hint names a machine that gpu-ci init can write a pool for.
+    found_with_gpu = catalog.machine_with_gpu("h200")
+    assert found_with_gpu is not None
+    assert found_with_gpu.cloud != "jarvislabs"

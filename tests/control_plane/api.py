@@ -14,7 +14,7 @@ from kubernetes.dynamic import DynamicClient
 from kubernetes.dynamic.exceptions import DynamicApiError, NotFoundError, ResourceNotFoundError
 
 T = TypeVar("T")
-PATIENCE_SEC = 30
+PATIENCE_SEC = 90
 
 
 @dataclass(frozen=True)
@@ -67,6 +67,12 @@ class Api:
             namespace=namespace,
             body={"status": dict(status)},
             content_type="application/strategic-merge-patch+json",
+        )
+
+    def merge(self, version: str, kind: str, namespace: str | None, name: str, change: Mapping[str, Any]) -> None:
+        """Change fields of an object (JSON merge patch)."""
+        self.client.resources.get(api_version=version, kind=kind).patch(
+            name=name, namespace=namespace, body=dict(change), content_type="application/merge-patch+json"
         )
 
     def token(self, namespace: str, account: str) -> str:

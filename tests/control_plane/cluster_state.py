@@ -11,8 +11,6 @@ from typing import Any
 
 import yaml
 from gpu_ci.kubernetes import gpu_nodes
-from pulumi_sandbox.providers.kubernetes.scheduling.scheduler import Placement
-from pulumi_sandbox.providers.kubernetes.workloads.pods import pod
 
 from tests.control_plane.api import Api, until
 from tests.gpu_ci.kubernetes.clusters import GPU_TAINT
@@ -82,14 +80,6 @@ class Both:
             return own if len(own) == count else None
 
         return [self.decided(space, pod) for pod in until(found, f"the Job has {count} pods")]
-
-    def place_and_keep(self, job: Mapping[str, Any], number: int = 0) -> Placement:
-        """Place a pod of the Job with the sandbox's rules. The pod then occupies its place on the node."""
-        meta, template = job["metadata"], job["spec"]["template"]
-        space, labels, spec = meta["namespace"], template["metadata"]["labels"], template["spec"]
-        placed = self.sandbox.cloud.workloads.scheduler.place(spec, {"namespace": space, "labels": labels})
-        self.sandbox.world.insert(pod(meta["name"], space, f"{meta['name']}-{number}", spec, placed, labels))
-        return placed
 
     def clear(self) -> None:
         for version, kind, name, namespace in reversed(self.made):

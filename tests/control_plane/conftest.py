@@ -1,8 +1,8 @@
-"""Fixtures: one real control plane for all tests of this folder."""
+"""Fixtures: one real control plane for all tests that need no pools, and a table of what runs on pools."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import pytest
 from gpu_ci.kubernetes.gpu_namespace import GpuNamespace, GpuNamespaceArgs
@@ -39,3 +39,20 @@ def both(api: Api, cluster: Cluster, namespace: str) -> Iterator[Both]:  # noqa:
     found = Both(api, cluster)
     yield found
     found.clear()
+
+
+PROVED: list[tuple[str, str, str, str]] = []
+
+
+@pytest.fixture
+def proved(request: pytest.FixtureRequest) -> Callable[[str, str, str], None]:
+    """Return the function that adds a row to the table: the object, its outcome, and the programs that decided it."""
+    cloud = request.node.callspec.id.partition("-")[0].upper()
+    return lambda *row: PROVED.append((cloud, *row))
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    if PROVED:
+        terminalreporter.section("proved on a real Kubernetes")
+    for cloud, given, outcome, judges in sorted(PROVED):
+        terminalreporter.write_line(f"{cloud}  {given:36}  {outcome}  ({judges})")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from gpu_ci.kubernetes.smoke_job import SmokeJob, SmokeJobArgs
@@ -39,6 +39,19 @@ def as_sent(value: Any) -> Any:
         dashed = {key: key.replace("_", "-") if key.startswith("x_kubernetes_") else key for key in value}
         return {dashed[key]: as_sent(inner) for key, inner in value.items()}
     return [as_sent(inner) for inner in value] if isinstance(value, list) else value
+
+
+def with_ports(value: Any, ports: Mapping[str, int]) -> Any:
+    """Return an object whose references to these Services have other ports."""
+    if isinstance(value, list):
+        return [with_ports(each, ports) for each in value]
+    if not isinstance(value, dict):
+        return value
+    found = {key: with_ports(each, ports) for key, each in value.items()}
+    service = found.get("service")
+    if isinstance(service, dict) and service.get("name") in ports:
+        found["service"] = {**service, "port": ports[service["name"]]}
+    return found
 
 
 def helm_values(program: Callable[[], Any]) -> dict[str, Any]:

@@ -1,6 +1,7 @@
 """Starts and ends etcd and Kubernetes' own API server, controllers and scheduler on this computer.
 
-There is no kubelet: nodes are only objects, and a pod that is assigned to a node stays there and runs nothing.
+There is no kubelet: nodes are only objects, and a pod that is assigned to a node runs nothing. Without KWOK, it stays
+there as it is.
 """
 
 from __future__ import annotations
@@ -48,12 +49,12 @@ class ControlPlane:
     def start(self) -> DynamicClient:
         etcd = f"http://{ADDRESS}:{free_port()}"
         peers = f"http://{ADDRESS}:{free_port()}"
-        self._run(
+        self.run(
             "etcd", f"--data-dir={self.folder / 'etcd'}", f"--listen-client-urls={etcd}",
             f"--advertise-client-urls={etcd}", f"--listen-peer-urls={peers}", f"--initial-advertise-peer-urls={peers}",
             f"--initial-cluster=default={peers}", "--unsafe-no-fsync",
         )  # fmt: skip
-        self._run(
+        self.run(
             "kube-apiserver", f"--etcd-servers={etcd}", f"--bind-address={ADDRESS}",
             "--advertise-address=192.0.2.1",  # unused; without it, a network with a default route is needed
             f"--secure-port={self.url.rpartition(':')[2]}", f"--cert-dir={self.folder}",
@@ -65,9 +66,9 @@ class ControlPlane:
             "--allow-privileged=true",  # as clusters with device plugins
         )  # fmt: skip
         found = self._client()
-        settings = self._kubeconfig()
-        self._run("kube-scheduler", f"--kubeconfig={settings}", "--leader-elect=false", "--secure-port=0")
-        self._run(
+        settings = self.kubeconfig("admin", self.token)
+        self.run("kube-scheduler", f"--kubeconfig={settings}", "--leader-elect=false", "--secure-port=0")
+        self.run(
             "kube-controller-manager", f"--kubeconfig={settings}", "--leader-elect=false", "--secure-port=0",
             f"--service-account-private-key-file={self.folder / 'accounts.key'}",
             f"--root-ca-file={self.authority}",
@@ -82,11 +83,11 @@ class ControlPlane:
             one.cancel()
             one.ended.wait(PATIENCE_SEC)
 
-    def _run(self, program: str, *flags: str) -> None:
-        path = PROGRAMS / program
+    def run(self, program: str, *flags: str, programs: Path = PROGRAMS, **environment: str) -> None:
+        path = programs / program
         assert path.exists(), f"{program} is not built; run: make test-kubernetes"
         command = [*INTO_A_FILE, str(self.folder / f"{program}.log"), str(path), *flags]
-        self.running[program] = Guarded(command, cwd=str(self.folder), environment=dict(os.environ))
+        self.running[program] = Guarded(command, cwd=str(self.folder), environment={**os.environ, **environment})
 
     def _client(self) -> DynamicClient:
         """Return a client after the API server reports that it is ready."""
@@ -104,9 +105,10 @@ class ControlPlane:
             time.sleep(0.2)
         raise AssertionError(f"not ready after {PATIENCE_SEC} s:\n{self._last_lines('kube-apiserver')}")
 
-    def _kubeconfig(self) -> Path:
-        path = self.folder / "kubeconfig"
-        path.write_text(json.dumps(self.access(self.token)))
+    def kubeconfig(self, name: str, token: str) -> Path:
+        """Write the kubeconfig for a token."""
+        path = self.folder / f"{name}.kubeconfig"
+        path.write_text(json.dumps(self.access(token)))
         return path
 
     def access(self, token: str) -> dict[str, Any]:

@@ -1,62 +1,29 @@
-"""Helm renders ARC's charts with the values of our components, and the API server takes every object.
-
-The charts are in the folder that the variable CHARTS names, as `helm pull` writes them.
-"""
+"""Helm renders ARC's charts with the values of our components, and the API server takes every object."""
 
 from __future__ import annotations
 
-import json
-import os
-import shutil
-import subprocess
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 from unittest import mock
 
 import pytest
-import yaml
 from gpu_ci.component import Component
 from gpu_ci.kinds.eks.component import EksRunnerPool
 from gpu_ci.kinds.gke.component import GkeRunnerPool
 from gpu_ci.kubernetes.arc_controller import ArcController
 from pulumi_sandbox.providers.wire import decode
 
-from tests.conftest import ROOT
+from tests.control_plane import charts
 from tests.control_plane.api import Api
 from tests.control_plane.objects import RELEASE, as_sent, declared
 from tests.gpu_ci.harness import deploy
 from tests.gpu_ci.support import COMPUTED, build
 
-CHARTS = os.environ.get("CHARTS", "")
 VOLUME = {"kind": "kubernetes", "storageClass": "gp3", "workGib": 50}
 DIND = {"kind": "dind", "nodeGpus": 1}
 CACHE = {"kind": "per-runner", "storageClass": "gp3", "sizeGib": 100}
 
-pytestmark = pytest.mark.skipif(not CHARTS, reason="CHARTS names no folder with the charts of ARC")
-
-
-@pytest.fixture(scope="session")
-def helm(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Build Helm's packages, as a program that renders releases."""
-    go = shutil.which("go")
-    assert go, "no `go` on PATH"
-    program = tmp_path_factory.mktemp("helm") / "helm"
-    subprocess.run(["nice", "-n", "19", go, "build", "-C", ROOT / "tools" / "helm", "-o", program, "."], check=True)
-    return program
-
-
-def rendered(helm: Path, release: dict[str, Any]) -> list[dict[str, Any]]:
-    """Return the objects of a release."""
-    address = release["chart"].partition("@")[0]
-    chart = Path(CHARTS).absolute() / f"{address.rpartition('/')[2]}-{release['version']}.tgz"
-    hint = f"CHARTS: {chart} is missing; run: helm pull {address} --version {release['version']}"
-    assert chart.is_file(), hint
-    asked = {name: release[name] for name in ("name", "namespace", "values")} | {"chart": str(chart)}
-    ended = subprocess.run([helm], input=json.dumps(asked), capture_output=True, text=True, check=True)
-    answer = json.loads(ended.stdout)
-    assert "error" not in answer, answer
-    return [yaml.safe_load(one) for one in answer["manifests"]]
+pytestmark = charts.needs_arc
 
 
 def release(component: type[Component], **runner: Any) -> dict[str, Any]:
@@ -79,11 +46,11 @@ RELEASES: dict[str, Callable[[], dict[str, Any]]] = {
 
 
 @pytest.mark.parametrize("name", RELEASES)
-def test_the_api_server_takes_every_object_that_helm_renders(helm: Path, api: Api, namespace: str, name: str) -> None:
+def test_the_api_server_takes_every_object_that_helm_renders(api: Api, namespace: str, name: str) -> None:
     for token, one in declared(lambda: build(ArcController, "arc")):
         if token.endswith("CustomResourceDefinitionPatch"):
             api.apply(as_sent(one))
     api.apply({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "arc-systems"}})
-    objects = rendered(helm, {**RELEASES[name](), "namespace": namespace})
+    objects = charts.rendered({**RELEASES[name](), "namespace": namespace})
     problems = {f"{one['kind']} {one['metadata']['name']}": api.refusal(one) for one in objects}
     assert {name: found for name, found in problems.items() if found} == {}

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
-from importlib.resources import files
 from typing import Any
 
 import pytest
+import yaml
 from gpu_ci.kubernetes.arc_controller import ArcController, ArcControllerArgs
 from gpu_ci.kubernetes.device_plugin import DevicePlugin, DevicePluginArgs
 from gpu_ci.kubernetes.gpu_namespace import GpuNamespace, GpuNamespaceArgs
@@ -16,11 +15,13 @@ from gpu_ci.kubernetes.kueue import Kueue, KueueArgs
 from gpu_ci.kubernetes.runner_scale_set import RunnerScaleSet, RunnerScaleSetArgs
 from gpu_ci.kubernetes.smoke_job import SmokeJob, SmokeJobArgs
 
+from tests.control_plane import charts
 from tests.control_plane.api import Api, until
 from tests.control_plane.objects import as_sent, declared, helm_values
 from tests.gpu_ci.support import scale_set_wiring
 from tests.sandbox.providers.kubernetes.conftest import Cluster
 
+QUEUES_OF_KUEUE = ("clusterqueues", "localqueues", "resourceflavors")
 NOVOLUME = {"kind": "kubernetes-novolume"}
 SHARED = {"kind": "shared", "claim": "models"}
 PER_RUNNER = {"kind": "per-runner", "storageClass": "gp3", "sizeGib": 100, "snapshot": "models"}
@@ -67,9 +68,10 @@ PROGRAMS: dict[str, tuple[Callable[[], Any], list[str]]] = {
 
 @pytest.fixture(scope="module")
 def with_kueue(api: Api) -> Api:
-    """Return the API server, which knows the definitions of Kueue's chart."""
-    text = files("pulumi_sandbox").joinpath("fixtures", "kueue_definitions.json").read_text()
-    for each in json.loads(text)["definitions"]:
+    """Return the API server, which knows the definitions of Kueue."""
+    folder = charts.module("sigs.k8s.io/kueue") / "config" / "components" / "crd" / "bases"
+    for name in QUEUES_OF_KUEUE:
+        each = yaml.safe_load((folder / f"kueue.x-k8s.io_{name}.yaml").read_text())
         api.apply(each)
         version, kind = f"{each['spec']['group']}/v1beta2", each["spec"]["names"]["kind"]
         until(lambda of=version, it=kind: api.knows(of, it), f"{kind} is served")

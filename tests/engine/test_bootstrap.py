@@ -41,6 +41,7 @@ UP = up("staging")
 NEW_PROJECT = "\nrestrictions: {gcp: {disabledServices: [all]}}\n"
 DEPLOYER = "gh-deploy-staging@example-ci-staging.iam.gserviceaccount.com"
 ROLE = "projects/example-ci-staging/roles/gpu_ci_deploy"
+SUBNET = "subnet-0a1b2c3d4e5f60001"
 SIGNING_KEY = "projects/example-ci-staging/locations/us-central1/keyRings/r/cryptoKeys/k"
 
 
@@ -87,7 +88,7 @@ def bootstrapped(shared: Path, tmp_path_factory: pytest.TempPathFactory) -> Path
     def make() -> None:
         lay_out_both(made / "project")
         with closing(SandboxRunner(project=made / "project" / "bootstrap", folder=made / "sandbox")) as runner:
-            assert "+ 64 to create" in runner.run("up", "--stack", "staging", "--yes").output
+            assert "+ 65 to create" in runner.run("up", "--stack", "staging", "--yes").output
             runner.run(*up("prod"))
 
     folder = tmp_path_factory.mktemp("worker") / "bootstrapped"
@@ -174,6 +175,45 @@ def test_bootstrap_on_aws_alone_creates_the_state_and_leaves_only_its_key(bootst
         runner.close()
 
 
+def test_a_project_of_init_without_google_is_deployed_with_the_role_of_bootstrap(tmp_path: Path) -> None:
+    """Pools on EC2, their runner manager on ECS, and nothing of Google."""
+    lay_out_both(tmp_path / "project")
+    bootstrap = SandboxRunner(project=tmp_path / "project" / "bootstrap", folder=tmp_path / "sandbox")
+    bootstrap.run(*up("alone"))
+    role = bootstrap.json("stack", "output", "--stack", "alone", "--json")["aws"]["deploy"]["role"]
+    account = role.split(":")[4]
+    bootstrap.close()
+    new = tmp_path / "new"
+    options = ("--aws-account", account, "--pool", "a10g=g5.xlarge", "--subnet", f"us-east-1a={SUBNET}", "--write")
+    command = [Path(sys.executable).parent / "gpu-ci", "init", new, *options, "--organization", "acme"]
+    subprocess.run([*command, "--repository", "kernels"], capture_output=True, check=True)
+    (new / ".venv").symlink_to(ROOT / ".venv")
+    (new / ".venv-torch").symlink_to(ROOT / ".venv-torch")
+    (new / "sandbox.yaml").write_text(with_fake_torch((new / "sandbox.yaml").read_text()))
+    stack = yaml.safe_load((new / "Pulumi.dev.yaml").read_text())
+    assert not [key for key in stack["config"] if key.startswith("gcp")]
+    image = f"{account}.dkr.ecr.us-east-1.amazonaws.com/runner-manager@sha256:{'ab' * 32}"
+    stack["config"]["gpu-ci:manager"] = {"image": image, "region": "us-east-1", "subnets": [SUBNET]}
+    (new / "Pulumi.dev.yaml").write_text(yaml.safe_dump(stack))
+    runner = SandboxRunner(project=new, folder=tmp_path / "sandbox")
+    try:
+        before = {row["id"] for row in runner.world()}
+        runner.run(*up("dev"), PULUMI_SANDBOX_AWS_ROLE=role)
+        runner.run(*up("dev"), "--expect-no-changes", PULUMI_SANDBOX_AWS_ROLE=role)
+        created = [row["type"] for row in runner.world() if row["id"] not in before]
+        assert "aws:ecs/service:Service" in created
+        assert {token.partition(":")[0] for token in created} <= {"aws", "github", "gpu-ci"}
+        outputs = runner.json("stack", "output", "--stack", "dev", "--json")
+        assert outputs["runnerManager"]["stateObject"].endswith("/dev/state/state.json")
+        [policy] = [row["inputs"]["policyArn"] for row in runner.world() if row["name"] == "manager-task-may-manage"]
+        assert policy in before
+        runner.run("destroy", "--stack", "dev", "--yes", "--skip-preview", PULUMI_SANDBOX_AWS_ROLE=role)
+        # The program keeps the downloads. S3 deletes them with the bucket.
+        assert not [row["id"] for row in runner.world() if row["id"] not in before and "/payloads/" not in row["id"]]
+    finally:
+        runner.close()
+
+
 def test_all_of_staging_is_changed_and_destroyed_with_the_deployers_identities_alone(
     deployed: Path, bootstrapped: Path, tmp_path: Path
 ) -> None:
@@ -198,6 +238,8 @@ def test_all_of_staging_is_changed_and_destroyed_with_the_deployers_identities_a
         runner.run("destroy", "--stack", "staging", "--yes", **identities)
         bootstrap = SandboxRunner(project=bootstrapped / "project", folder=bootstrapped / "sandbox")
         left = {row["id"] for row in runner.world()} - {row["id"] for row in bootstrap.world()}
+        # S3 deletes the downloads and the templates of machines with the bucket.
+        left = {each for each in left if "/payloads/" not in each and "/templates/" not in each}
         # ARC's definitions stay in the cluster.
         assert {identity.partition(".")[2] for identity in left} == {"actions.github.com"}
         bootstrap.close()

@@ -30,7 +30,17 @@ def world(runner: SandboxRunner) -> list[str]:
 
 
 @pytest.mark.slow
-def test_a_change_touches_what_it_must_and_a_secret_is_nowhere_in_plain_text(hub: SandboxRunner) -> None:
+def test_a_public_repository_is_refused_a_change_touches_what_it_must_and_no_secret_is_in_plain_text(
+    hub: SandboxRunner,
+) -> None:
+    refused = hub.run("preview", "--stack", "dev", **PLANTED, ALSO="open-web", ok=False)
+    assert refused.has(
+        "RunnerGroup 'gpu': repositories[2]: is a public repository",
+        "hint: remove it; its workflows can use GitHub-hosted runners",
+    )
+    assert "Traceback" not in refused.output
+    assert world(hub) == []
+
     said = [hub.run(*UP, **PLANTED).output]
     there = ["gpu-group", "kernels", "main-ruleset", "own-secret-SECOND", "shared-secret-FIRST", "shared-secret-SECOND",
              "shared-variable-REGION"]  # fmt: skip
@@ -54,16 +64,6 @@ def test_a_change_touches_what_it_must_and_a_secret_is_nowhere_in_plain_text(hub
     found = [file for file in hub.folder.rglob("*") if file.is_file() and b"planted-47" in file.read_bytes()]
     assert found == []
     assert [text for text in said if "planted-47" in text] == []
-
-
-def test_a_public_repository_is_refused_in_the_preview(hub: SandboxRunner) -> None:
-    refused = hub.run("preview", "--stack", "dev", **PLANTED, ALSO="open-web", ok=False)
-    assert refused.has(
-        "RunnerGroup 'gpu': repositories[2]: is a public repository",
-        "hint: remove it; its workflows can use GitHub-hosted runners",
-    )
-    assert "Traceback" not in refused.output
-    assert world(hub) == []
 
 
 @pytest.mark.slow

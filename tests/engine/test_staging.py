@@ -5,7 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+import yaml
 
+from tests.gpu_ci.program.stack import config
+from tests.gpu_ci.program.test_settings import SIX_MISTAKES, THEIR_REPORT
 from tests.sandbox_runner import AS_FOR_USERS, SandboxRunner
 
 pytestmark = pytest.mark.engine
@@ -20,7 +23,7 @@ def only(rows: list[dict[str, Any]], kind: str) -> dict[str, Any]:
     return row
 
 
-def test_up_proves_the_pool_and_the_second_up_changes_nothing_not_even_a_size_that_others_set(
+def test_up_proves_the_pool_the_second_one_keeps_even_a_size_that_others_set_and_mistakes_change_nothing(
     proven: SandboxRunner,
 ) -> None:
     sandbox = proven
@@ -45,4 +48,12 @@ def test_up_proves_the_pool_and_the_second_up_changes_nothing_not_even_a_size_th
     # A kill while pulumi writes such a file would leave a state that no command can read.
     assert list((sandbox.folder / "state").rglob("*.attrs")) == []
     assert sandbox.json("world", "show", group["id"], "--json")["outputs"]["targetSize"] == 3
+
+    mistakes = sandbox.folder / "Pulumi.staging.yaml"
+    mistakes.write_text(yaml.safe_dump({"config": config(SIX_MISTAKES)}))
+    failed = sandbox.run(*UP, "--config-file", str(mistakes), ok=False)
+    shown = "\n".join(line.strip() for line in failed.output.splitlines())
+    assert [line for line in THEIR_REPORT.splitlines() if line.strip() not in shown] == []
+    assert "Traceback" not in failed.output
+    assert [(row["type"], row["id"]) for row in sandbox.world()] == [(row["type"], row["id"]) for row in world]
     assert sandbox.gone() == {}

@@ -121,18 +121,20 @@ def test_everything_comes_up_proven_and_a_secret_is_nowhere_in_plain_text(tmp_pa
         assert (made["NodeGroup"], made["NodePool"], made["Job"], made["Release"]) == (1, 1, 3, 5)
         assert {name: pool.get("verdict") for name, pool in outputs["pools"].items()} == {
             "a10g": "pass",
+            "a10g-ec2": "pass",
             "builds": None,
             "gpu-tests": "pass",
             "l4": "pass",
             "l4-gke": "pass",
+            "l4-rented": "unproven",
             "t4": "pass",
         }
         assert outputs["github"]["runnerGroup"] == "gpu-staging"
 
         keep(runner.project, SECOND)
         rotated = runner.run(*UP, "--diff")
-        # The 125 of staging, three triggers, and the account that builds of pull requests run as, with its rights.
-        assert rotated.has("~ 1 updated", "131 unchanged", "kernels-secret-REGISTRY_TOKEN")
+        # The 151 of staging, three triggers, and the account that builds of pull requests run as, with its rights.
+        assert rotated.has("~ 1 updated", "157 unchanged", "kernels-secret-REGISTRY_TOKEN")
 
         assert len(commands) > 4, "no process was seen at work"
         messages = [json.loads(line) for line in traffic.read_text().splitlines()]

@@ -27,6 +27,8 @@ STACK = "pulumi:pulumi:Stack"
 
 # What lookups answer: token -> answer(arguments).
 Calls: TypeAlias = Mapping[str, Callable[[dict[str, Any]], Mapping[str, Any]]]
+# What clouds compute, by type: outputs, or a function of the registration.
+Computed: TypeAlias = Mapping[str, Mapping[str, Any] | Callable[[Any], Mapping[str, Any]]]
 
 
 @dataclass(frozen=True)
@@ -55,12 +57,16 @@ class RefusedLookup(grpc.RpcError):
         return str(self.args[0])
 
 
+class Input(str):
+    """The name of an input, whose value an output has."""
+
+    __slots__ = ()
+
+
 class Recorder(mocks.MockMonitor):
     """The SDK's own mock monitor with real URNs, no duplicates, and the requests kept."""
 
-    def __init__(
-        self, computed: Mapping[str, Mapping[str, Any]], calls: Calls, preview: bool, existing: Callable[[str], bool]
-    ) -> None:
+    def __init__(self, computed: Computed, calls: Calls, preview: bool, existing: Callable[[str], bool]) -> None:
         super().__init__(_Unused())
         self.rows: list[Row] = []
         self.outputs: dict[str, dict[str, Any]] = {}
@@ -83,7 +89,9 @@ class Recorder(mocks.MockMonitor):
         state = struct_pb2.Struct()
         state.CopyFrom(request.object)
         if not self._preview:
-            state.update(self._computed.get(request.type, {}))
+            found = self._computed.get(request.type, {})
+            computed = found(request) if callable(found) else found
+            state.update({name: inputs[of] if isinstance(of, Input) else of for name, of in computed.items()})
         is_new = self._preview and not self._existing(request.type)
         identity = "" if is_new or not request.custom else f"{request.name}-id"
         return resource_pb2.RegisterResourceResponse(urn=urn, id=identity, object=state)
@@ -115,10 +123,6 @@ class Deployment:
     rows: list[Row]
     outputs: dict[str, dict[str, Any]] = field(default_factory=dict)
 
-    def urns(self) -> str:
-        """Every URN on a line, sorted: what a state file knows the resources by."""
-        return "".join(f"{urn}\n" for urn in sorted(row.urn for row in self.rows))
-
     def of(self, type_: str) -> list[Row]:
         """The resources whose type ends so."""
         return [row for row in self.rows if row.type.endswith(type_)]
@@ -131,7 +135,7 @@ class Deployment:
 def deploy(
     program: Callable[[], Any],
     *,
-    computed: Mapping[str, Mapping[str, Any]] | None = None,
+    computed: Computed | None = None,
     calls: Calls | None = None,
     preview: bool = False,
     existing: Callable[[str], bool] = lambda _: False,

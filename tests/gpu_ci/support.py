@@ -4,24 +4,38 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Coroutine, Mapping
+from functools import cache
 from types import MappingProxyType
 from typing import Any, TypeVar
 
 import pulumi
+from gpu_ci import schema as schema_of_package
 from gpu_ci import versions
 from gpu_ci.component import Component
 from gpu_ci.kinds import catalog
 from gpu_ci.pool_args import PoolArgs
+from pydantic.alias_generators import to_camel
+
+from tests.gpu_ci.harness import Input
 
 T = TypeVar("T")
 
 COMPONENTS = {found.token: found.load() for found in catalog() if issubclass(found.load(), Component)}
+
+schema = cache(schema_of_package.schema)
+"""The schema of all components, made once."""
 
 TEMPLATE = "projects/p/regions/us-central1/instanceTemplates/l4-template-1"
 
 COMPUTED: dict[str, dict[str, Any]] = {
     "gcp:pubsub/topic:Topic": {"name": "topic-1"},
     "aws:ec2/launchTemplate:LaunchTemplate": {"latestVersion": 3},
+    "aws:ec2/placementGroup:PlacementGroup": {"name": "together-1"},
+    "aws:cloudwatch/logGroup:LogGroup": {"name": "log-1"},
+    **{
+        f"aws:ecs/{kind[0].lower()}{kind[1:]}:{kind}": {"arn": f"arn:aws:ecs:us-east-1:123456789012:{kind}/1"}
+        for kind in ("Cluster", "Service", "TaskDefinition")
+    },
     "aws:eks/nodeGroup:NodeGroup": {
         "nodeGroupName": "pool-nodes-1",
         "resources": [{"autoscalingGroups": [{"name": "eks-pool-nodes-1"}]}],
@@ -40,6 +54,7 @@ COMPUTED: dict[str, dict[str, Any]] = {
             "InfrastructureConfiguration": "infrastructure-configuration/pool",
         }.items()
     },
+    "aws:s3/bucket:Bucket": {"bucket": "mailbox-1"},
     "aws:iam/instanceProfile:InstanceProfile": {"name": "pool-build-1"},
     "aws:iam/openIdConnectProvider:OpenIdConnectProvider": {
         "arn": "arn:aws:iam::123456789012:oidc-provider/token.actions.githubusercontent.com"
@@ -66,6 +81,12 @@ COMPUTED: dict[str, dict[str, Any]] = {
     "gcp:storage/bucket:Bucket": {"name": "pool-state-1"},
     "gcp:storage/bucketObject:BucketObject": {"name": "configuration.json"},
     "gpu-ci:aws:NodeGroupLimits": {"currentMaxSize": 4},
+    "gpu-ci:aws:SmokeGate": {
+        "checkedTemplate": Input("template"),
+        "verdict": "pass",
+        "summary": "pass",
+        "zone": "us-east-1a",
+    },
     "gpu-ci:gcp:SmokeGate": {
         "checkedTemplate": TEMPLATE,
         "verdict": "pass",
@@ -92,7 +113,12 @@ def repository(arguments: dict[str, Any]) -> dict[str, Any]:
     return {"name": name, "repoId": REPOSITORY_IDS[name], "visibility": "private"} if name in REPOSITORY_IDS else {}
 
 
-CALLS = {"github:index/getRepository:getRepository": repository}
+CALLS = {
+    "github:index/getRepository:getRepository": repository,
+    "aws:index/getCallerIdentity:getCallerIdentity": lambda _: {"accountId": "123456789012"},
+    "aws:ec2/getSubnet:getSubnet": lambda _: {"vpcId": "vpc-0123456789abcdef0"},
+    "aws:ssm/getParameter:getParameter": lambda _: {"insecureValue": "ami-0123456789abcdef0"},
+}
 
 WIRING = {
     "project": "example-ci",
@@ -128,6 +154,14 @@ AWS_WIRING = {
     "tags": {"team": "ml"},
 }
 AMI_WIRING = {"subnet_id": "subnet-0123456789abcdef0", "vpc_id": "vpc-0123456789abcdef0"}
+EC2_WIRING = {"mailbox_bucket": "mailbox-1"}
+RENTED_WIRING: dict[str, Any] = {**EC2_WIRING, "managers": ["stack"]}
+ECS_WIRING = {
+    "manager": "stack",
+    "configuration": MANAGER_WIRING["configuration"],
+    "app_key": "arn:aws:secretsmanager:us-east-1:123456789012:secret:github-manager-app-key",
+    "mailbox_region": "us-east-1",
+}
 CONTROLLER = {"serviceAccountName": "arc", "namespace": "arc-systems", "version": versions.ARC_CHARTS}
 
 
@@ -142,19 +176,36 @@ def scale_set_wiring() -> dict[str, Any]:
     }
 
 
+def patched(value: Any, patch: Any) -> Any:
+    """Return a value after a JSON merge patch (RFC 7396)."""
+    if not isinstance(patch, Mapping):
+        return patch
+    value = value if isinstance(value, Mapping) else {}
+    merged = {key: patched(value.get(key), each) for key, each in patch.items() if each is not None}
+    return {key: each for key, each in (*value.items(), *merged.items()) if patch.get(key, each) is not None}
+
+
 def build(
-    component: type[Component], name: str = "pool", transform: Mapping[str, Any] = MappingProxyType({}), **options: Any
+    component: type[Component],
+    name: str = "pool",
+    transform: Mapping[str, Any] = MappingProxyType({}),
+    changes: Mapping[str, Any] = MappingProxyType({}),
+    **options: Any,
 ) -> Component:
-    """One component from its own example."""
+    """One component from its own example, after a JSON merge patch of its arguments."""
     model: Any = component.ARGS
     given = (
-        AWS_WIRING | AMI_WIRING
+        AWS_WIRING | AMI_WIRING | EC2_WIRING | ECS_WIRING
         if component.TYPE.startswith("gpu-ci:aws:")
         else GKE_WIRING
         if "control_plane_version" in model.model_fields
-        else WIRING | MORE_WIRING | MANAGER_WIRING
+        else WIRING | MORE_WIRING | MANAGER_WIRING | RENTED_WIRING
     )
-    wiring: dict[str, Any] = {key: value for key, value in given.items() if key in model.model_fields}
+    wiring: dict[str, Any] = {
+        key: value
+        for key, value in given.items()
+        if key in model.model_fields and to_camel(key) not in component.EXAMPLE
+    }
     if "secrets" in model.WIRING:
         # Made here, in the running program: an Output needs its loop.
         wiring["secrets"] = {"DEPLOY_TOKEN": pulumi.Output.secret("hush-hush")}
@@ -164,11 +215,10 @@ def build(
         wiring |= {"owner": "acme", "pool": "l4", "webhook_secret": pulumi.Output.secret("hush-hush-hush-hush")}
     if component.TYPE in ("gpu-ci:kubernetes:ImagePrePull", "gpu-ci:kubernetes:SmokeJob"):
         wiring["namespace"] = "gpu-ci"
-    if "clusterName" in component.EXAMPLE:
-        del wiring["cluster_name"]
     if component.ON_CLUSTER and issubclass(component.ARGS, PoolArgs):
         wiring |= {"github_config_url": "https://github.com/acme", "runner_group": "gpu"}
-    return component(name, model(**component.EXAMPLE, **wiring, transform=transform), pulumi.ResourceOptions(**options))
+    given = patched({**component.EXAMPLE, **{to_camel(key): value for key, value in wiring.items()}}, changes)
+    return component(name, model(**given, transform=transform), pulumi.ResourceOptions(**options))
 
 
 def run(work: Coroutine[Any, Any, T]) -> T:

@@ -89,9 +89,11 @@ def test_each_kind_of_pool_has_its_extras() -> None:
     assert {each.kind: sorted(each.extras) for each in catalog() if each.kind} == {
         "cloud-build": ["gcp"],
         "cloud-build-gpu": ["gcp"],
+        "ec2-runners": ["aws"],
         "eks-runners": ["aws", "kubernetes"],
         "gce-runners": ["gcp"],
         "gke-runners": ["gcp", "kubernetes"],
+        "rented-runners": [],
     }
     assert {extra for each in catalog() for extra in each.extras} <= set(extras.EXTRA_OF.values())
 

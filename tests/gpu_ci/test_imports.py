@@ -18,8 +18,8 @@ def test_naming_the_kinds_loads_nothing_heavy() -> None:
     assert (
         loaded(
             "import gpu_ci\n"
-            "kinds = ('cloud-build', 'cloud-build-gpu', 'eks-runners', 'gce-runners', 'gke-runners')\n"
-            "assert gpu_ci.kind_names() == kinds",
+            "kinds = ('cloud-build', 'cloud-build-gpu', 'ec2-runners', 'eks-runners', 'gce-runners', 'gke-runners')\n"
+            "assert gpu_ci.kind_names() == (*kinds, 'rented-runners')",
             *HEAVY,
         )
         == []
@@ -37,6 +37,7 @@ def test_no_cloud_is_loaded_before_a_component_is_built() -> None:
         "pulumi_kubernetes.core.v1.Namespace",
         "pulumi_kubernetes.helm.v3.Release",
         "googleapiclient.discovery",
+        "botocore",
     )
     statements = (
         "import gpu_ci; gpu_ci.component_for('gce-runners'); gpu_ci.kinds()",
@@ -50,4 +51,6 @@ def test_a_stack_on_clusters_loads_no_cloud_before_a_cluster_is_described() -> N
     statement = (
         "import gpu_ci.program.deploy, gpu_ci.program.clusters, gpu_ci.stack.clusters, gpu_ci.kubernetes.cluster"
     )
-    assert loaded(statement, "gpu_ci.aws", "pulumi_aws", "pulumi_gcp", "pulumi_kubernetes") == ["pulumi_kubernetes"]
+    assert loaded(statement, "gpu_ci.aws.eks_cluster", "pulumi_aws", "pulumi_gcp", "pulumi_kubernetes") == [
+        "pulumi_kubernetes"
+    ]

@@ -5,14 +5,12 @@ from __future__ import annotations
 import importlib
 import importlib.util
 import json
-from functools import cache
 from typing import Any
 
 import pytest
 from gpu_ci.args import OPEN
 from gpu_ci.cli.doctor.steps import Step
 from gpu_ci.cli.init.command import OPTIONS
-from gpu_ci.component import Component
 from gpu_ci.errors import ArgsError
 from gpu_ci.kinds import cluster_kind_names, pool_kinds
 from gpu_ci.pool_args import ManagedPool, PoolArgs
@@ -20,9 +18,7 @@ from gpu_ci.pool_kind import PoolKind
 from gpu_ci.stack.site import Site
 from gpu_preview.report.danger_rules import jobs
 
-from tests.gpu_ci import harness
-from tests.gpu_ci.harness import Deployment
-from tests.gpu_ci.support import CALLS, COMPUTED, build
+from tests.gpu_ci.test_contracts import alone
 
 pytestmark = pytest.mark.usefixtures("short_definitions")
 
@@ -38,13 +34,6 @@ def args_of(kind: PoolKind) -> PoolArgs:
     assert problems == []
     assert isinstance(args, PoolArgs)
     return args
-
-
-@cache
-def deployed(component: type[Component]) -> tuple[Component, Deployment]:
-    made: list[Component] = []
-    deployment = harness.deploy(lambda: made.append(build(component)), computed=COMPUTED, calls=CALLS)
-    return made[0], deployment
 
 
 @every_kind
@@ -106,15 +95,13 @@ def test_its_outputs_are_json(kind: PoolKind) -> None:
 
 @every_kind
 def test_a_runner_manager_gets_an_entry_only_for_machines_that_register_runners(kind: PoolKind) -> None:
-    component, _ = deployed(kind.component)
-    managed = component.managed()
+    managed = alone(kind.component).component.managed()
     assert managed is None or (isinstance(managed, ManagedPool) and args_of(kind).REGISTERED_BY == "machines")
 
 
 @every_kind
 def test_previews_know_the_resources_that_its_jobs_run_on(kind: PoolKind) -> None:
-    _, deployment = deployed(kind.component)
-    assert set(kind.job_types) <= {row.type for row in deployment.rows}
+    assert set(kind.job_types) <= {row.type for row in alone(kind.component).deployment.rows}
     assert [each for each in kind.job_types if jobs.of_type(each) is None] == []
 
 
@@ -132,5 +119,4 @@ def test_init_has_the_options_that_it_needs(kind: PoolKind) -> None:
 
 @every_kind
 def test_its_example_is_a_pool_of_a_stack_file(kind: PoolKind) -> None:
-    assert kind.component.ARGS.choice_problems(kind.example) == []
     assert list(args_of(kind).prerequisites("gpu-ci:pools.l4")) is not None

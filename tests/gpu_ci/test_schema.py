@@ -7,8 +7,9 @@ from typing import Any
 
 from gpu_ci.component import Component
 from gpu_ci.kinds import catalog
-from gpu_ci.schema import schema
 from pydantic.alias_generators import to_camel
+
+from tests.gpu_ci.support import schema
 
 
 def test_it_has_every_resource_of_the_package() -> None:
@@ -25,6 +26,7 @@ def test_components_are_marked_and_the_gate_is_none() -> None:
     marked = {token: node.get("isComponent", False) for token, node in schema()["resources"].items()}
     assert [token for token, is_component in marked.items() if not is_component] == [
         "gpu-ci:aws:NodeGroupLimits",
+        "gpu-ci:aws:SmokeGate",
         "gpu-ci:gcp:DeployedModels",
         "gpu-ci:gcp:SmokeGate",
         "gpu-ci:gcp:StoppedMachines",

@@ -27,6 +27,7 @@ def test_the_image_is_one_build_and_no_family() -> None:
 
 # Images without a digest, and the reason.
 BY_TAG = {
+    "EC2_IMAGE": "a parameter of AWS: pulumi up resolves it, and the launch template names the build",
     "GCE_IMAGE": "a boot image of Compute Engine: one build, which Google does not change",
     "GCLOUD_BUILDER": "Cloud Build has a copy on its workers, and another version would be downloaded",
     "KUEUE_IMAGE": "no source at hand has the digest of this release",

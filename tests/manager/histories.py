@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
+from typing import Any
 
 from gpu_ci.machine_records import MachineRecord
 from gpu_manager.loop import Manager, PassResult
@@ -42,6 +43,8 @@ class History:
     fault_rate: float = 0.0
     kill_rate: float = 0.0
     stockouts: float = 0.0
+    vendor: Callable[[Any, Faulty, float], Any] = FakeCompute
+    """The supplier, on the world's vendor."""
     passes: list[PassResult] = field(default_factory=list)
     kills: int = 0
 
@@ -53,7 +56,7 @@ class History:
     def start(self) -> None:
         """Start a new manager on a computer with another clock time, and sometimes without its memory."""
         github = FakeGithub(self.world, self.faulty)
-        compute = FakeCompute(self.world, self.faulty, self.stockouts)
+        compute = self.vendor(self.world, self.faulty, self.stockouts)
         if self.world.faults and self.world.chance.random() < self.world.forget_rate:
             self.store.content, self.world.forgotten = b"", self.world.now
         ahead_sec = self.world.chance.choice((0.0, 3600.0, -3600.0))

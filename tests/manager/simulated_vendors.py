@@ -165,6 +165,20 @@ class FakeGithub:
                 self.world.jobs[key.job_id] = WorldJob(key, job.labels, self.world.now, job.duration + 5)
         self.faulty.after()
 
+    def cancel(self, job: JobKey) -> bool:
+        self.faulty.before()
+        found = self.world.jobs[job.job_id]
+        if found.status != "queued":
+            return False
+        if self.world.now - found.created < min(each.queue_timeout_sec or 86400 for each in self.world.pools):
+            raise BrokenRuleError(f"run {job.run_id}: is cancelled too early")
+        for each in list(self.world.jobs.values()):
+            if (each.key.run_id, each.key.attempt) == (job.run_id, job.attempt):
+                self.world.cancel(each)
+                self.world.timed_out.add(slug(each.key))
+        self.faulty.after()
+        return True
+
     def ran(self, run: RunKey) -> tuple[RanJob, ...]:
         self.faulty.before()
         skew, now = self.world.skew_sec, self.world.now
@@ -210,6 +224,9 @@ class FakeCompute:
             self.world.lives[machine.id].listed |= not machine.waits_for_capacity
         return found
 
+    def boot(self, machines: Sequence[Machine]) -> None:
+        pass
+
     def owns(self, machine: Machine) -> bool:
         if machine.id not in self._asked:
             self.faulty.before()
@@ -234,6 +251,8 @@ class FakeCompute:
     def start(self, pool: Pool, insert: Insert) -> Started:
         self.faulty.before()
         world, rung = self.world, insert.rung
+        if insert.job and slug(insert.job.key) in world.timed_out:
+            raise BrokenRuleError(f"{insert.machine}: starts for a job whose run the manager has cancelled")
         asked, known = world.requests.get(insert.request_id, (0.0, ""))
         if known and world.now - asked < world.knows_requests_sec:
             return Started(known, world.inserted[known])

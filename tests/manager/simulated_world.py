@@ -186,6 +186,10 @@ class World:
     """The times of the passes that knew the machines."""
     lives: dict[str, Life] = field(default_factory=dict)
     """What each machine really did, by Google's id."""
+    timed_out: set[str] = field(default_factory=set)
+    """The jobs of runs that the manager has cancelled."""
+    written_at: dict[str, float] = field(default_factory=dict)
+    """When each object of a mailbox was written."""
     forgotten: float = 0.0
     """When the manager last lost its memory. Its waits start again from this time."""
 
@@ -431,7 +435,7 @@ class World:
 
     def left_over(self) -> list[str]:
         """Return the names of machines that should be gone: all except each pool's machines on standby."""
-        room = {each.name: each.standby for each in self.pools}
+        room = {each.name: each.kept for each in self.pools}
         found = []
         for vm in self.vms.values():
             on_standby = vm.machine.off and not vm.machine.sealed and room[vm.machine.pool] > 0

@@ -163,7 +163,7 @@ def test_records_that_cannot_be_read_stop_nobody_and_are_read_in_the_next_pass()
 
     found = Budgets([KERNELS], stored)
     first, second, third = (found.update(1, Memory(), NOVEMBER.timestamp()) for _ in range(3))
-    assert first == ["the budgets of teams count no earlier machine: no answer"]
+    assert first == ["the budgets count no earlier machine: no answer"]
     assert (len(second), third, found.spent) == (1, [], {"vision": 12.0})
 
 
@@ -207,3 +207,19 @@ def test_the_loop_stops_a_team_says_so_and_leaves_its_running_job_alone() -> Non
     [(gone, _, _)] = manager.step().records
     assert gone.usd is not None
     assert found.spent["vision"] == pytest.approx(12.0 + gone.usd)
+
+
+def test_a_pool_has_spent_the_time_of_its_machines_since_midnight() -> None:
+    capped = replace(POOL, max_usd_per_day=10.0)
+    stored = [record(6.0, NOVEMBER.replace(hour=0, minute=30), name="b"), record(9.0, NOVEMBER - timedelta(days=1))]
+    found = Budgets([], lambda since: [each.line() for each in stored if each.gone >= since], [capped, POOL])
+    running = Memory(histories={"a": history("a", "", 14.0)}, ended={"c": replace(history("c", "", 5.0), pool="t4")})
+    assert found.update(1, running, NOVEMBER.timestamp()) == []
+    # Half an hour of the stored machine, and the running one since midnight: 3.0 and 4.8 USD.
+    assert found.cost_caps() == {}
+    found.add([record(2.2, name="d")])
+    [(pool, reason)] = found.cost_caps().items()
+    midnight = (NOVEMBER.replace(hour=0) + timedelta(days=1)).timestamp()
+    assert (pool, reason.code, reason.next_try, reason.waiting_helps) == ("l4", "cost-cap", midnight, True)
+    found.update(1, Memory(), midnight)
+    assert found.cost_caps() == {}

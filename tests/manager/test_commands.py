@@ -25,11 +25,10 @@ from gpu_manager.cli.run_command import Answering, Log, Loop, is_idle, limited_p
 from gpu_manager.config import read
 from gpu_manager.decision.decide import decide
 from gpu_manager.loop import Event, PassResult
-from gpu_manager.memory import Memory
+from gpu_manager.memory import CancelledRun, Memory
 from gpu_manager.metrics.prometheus import Prometheus
-from gpu_manager.model import Observation, Runner
+from gpu_manager.model import Observation, RunKey, Runner
 from gpu_manager.ports import Refused, Unavailable
-from gpu_manager.stores.bucket import GoogleObject
 from gpu_manager.stores.sqlite import SqliteStore
 from gpu_manager.view import merged, view
 
@@ -96,6 +95,17 @@ def test_explain_finds_the_job_by_its_address(asked: Path) -> None:
     assert "runs on l4-a" in call(asked, "explain", URL.format(14, 4)).output
     found = json.loads(call(asked, "explain", URL.format(12, 2), "--json").output)
     assert [each["nextStep"] for each in found["jobs"]] == ["wait for a machine, or raise the pool's max"]
+
+
+def test_explain_says_that_the_manager_has_cancelled_the_run(asked: Path) -> None:
+    run = CancelledRun(RunKey("example-org/kernels", 12), 1, "job 2 was queued for 601 s")
+    found = one_pass(observe())
+    found.decision.memory.cancelled["a run"] = run
+    store = SqliteStore(asked / "state.sqlite")
+    store.publish(view([POOL], found))
+    store.close()
+    assert "attempt 1 of this run: queue-timeout: job 2 was queued" in call(asked, "explain", URL.format(12, 2)).output
+    assert "queue-timeout" not in call(asked, "explain", URL.format(13, 2)).output
 
 
 @pytest.mark.parametrize(
@@ -198,7 +208,7 @@ def test_status_and_explain_read_the_object_that_managers_share(asked: Path, mon
     store = cloud.store("a")
     store.take()
     store.publish(json.loads(call(asked, "manager", "status", "--json").output))
-    monkeypatch.setattr(options, "GoogleObject", lambda bucket, name: GoogleObject(bucket, name, cloud.storage, 0))
+    monkeypatch.setattr("gpu_ci.mailbox.google_objects.GoogleObjects", cloud.storage.bucket)
     where = ["--config", str(asked / "manager.json"), "--state", "gs://state/manager.json"]
     found = CliRunner().invoke(gpu_ci, ["manager", "status", *where])
     assert "at-max: 2 of 2 machines are in use" in found.output
@@ -208,7 +218,7 @@ def test_status_and_explain_read_the_object_that_managers_share(asked: Path, mon
 def test_the_configuration_may_be_an_object(asked: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     cloud = Cloud()
     cloud.storage.objects[("state", "config.json")] = Stored(json.dumps(CONFIG).encode(), 5, cloud.now)
-    monkeypatch.setattr(options, "GoogleObject", lambda bucket, name: GoogleObject(bucket, name, cloud.storage, 0))
+    monkeypatch.setattr("gpu_ci.mailbox.google_objects.GoogleObjects", cloud.storage.bucket)
     assert options.configuration("gs://state/config.json") == read(asked / "manager.json")
     for address, text in (
         ("gs://other/config.json", "gs://other/config.json: does not exist"),

@@ -269,7 +269,7 @@ def test_after_a_refusal_the_pool_requests_nothing_for_five_minutes() -> None:
     failed = OperationState(True, InsertError("refused", "Permission denied"))
     second = decide([POOL], observe(jobs=(job(),), operations={name: failed}), first.memory)
     assert second.actions == ()
-    assert second.reasons[job().key] == Reason("refused", "Google refuses the machine: Permission denied", NOW + 300)
+    assert second.reasons[job().key] == Reason("refused", "the machine is refused: Permission denied", NOW + 300)
     assert len(inserts(decide([POOL], observe(jobs=(job(),), now=NOW + 301), second.memory))) == 1
 
 
@@ -278,6 +278,27 @@ def test_rungs_above_the_price_ceiling_are_skipped() -> None:
     assert decide([pool], observe(jobs=(job(),)), Memory()).reasons[job().key] == Reason(
         "price-ceiling", "every step of the ladder costs more than 0.5 USD an hour"
     )
+
+
+@pytest.mark.parametrize(("on_sec", "reason"), [(3660, []), (3661, ["on for more than 3600 s (maxRunDurationSec)"])])
+def test_a_machine_beyond_its_time_limit_is_deleted_with_its_job(on_sec: float, reason: list[str]) -> None:
+    limited, busy = replace(POOL, max_run_duration_sec=3600), Runner(1, "l4-a", online=True, busy=True)
+    found = machine("l4-a", on_unix=NOW - on_sec)
+    running = job(status="in_progress", runner="l4-a")
+    decision = decide([limited], observe(jobs=(running,), runners=(busy,), machines=(found,)), Memory())
+    assert [each.reason for each in decision.actions if isinstance(each, Delete)] == reason
+
+
+def test_a_pool_at_its_cost_of_the_day_starts_nothing_also_not_for_standby() -> None:
+    cap = Reason("cost-cap", "it has cost enough", NOW + 60)
+    pool = replace(POOL, standby=1, registered_by="manager")
+    decision = decide([pool], observe(jobs=(job(),), cost_caps={"l4": cap}), Memory())
+    assert (decision.actions, decision.reasons) == ((), {job().key: cap})
+    assert decide([pool], observe(cost_caps={"l4": cap}), Memory()).actions == ()
+    assert len(inserts(decide([pool], observe(), Memory()))) == 1
+    other = replace(POOL, name="other")
+    decision = decide([pool, other], observe(jobs=(job(),), cost_caps={"l4": cap}), Memory())
+    assert [each.pool for each in decision.actions if isinstance(each, Insert)] == ["other"]
 
 
 def test_at_most_three_machines_are_started_for_a_job() -> None:
@@ -515,7 +536,7 @@ def test_a_job_whose_insert_is_not_answered_for_five_minutes_has_that_as_its_rea
     assert decide([POOL], observe(jobs=(job(),), now=NOW + 300), first.memory).reasons == {}
     late = decide([POOL], observe(jobs=(job(),), now=NOW + 301), first.memory)
     assert late.reasons == {
-        job().key: Reason("no-answer", f"Google has not answered the insert of {name} in us-central1-a")
+        job().key: Reason("no-answer", f"there is no answer to the insert of {name} in us-central1-a")
     }
     assert late.actions == first.actions
 

@@ -19,6 +19,7 @@ from gpu_manager.github.adapter import GithubAdapter
 
 from tests.gpu_ci.cli.doctor.google_apis import Google
 from tests.manager.github.fake_github import APP, INSTALLATION, KEY, ORG, URL, FakeGithub
+from tests.manager.suppliers.ec2.test_pool import EC2_POOL
 from tests.manager.test_config import POOL
 
 ACCOUNT = "l4@acme-ci.iam.gserviceaccount.com"
@@ -140,3 +141,12 @@ def test_each_permission_that_is_missing_is_named(world: World, diagnose: Doctor
     found = diagnose()
     assert found["permissions"] == ("fail", "missing: compute.instances.delete on acme-ci")
     assert others_pass(found, "permissions")
+
+
+def test_pools_of_another_supplier_need_nothing_of_google(world: World, diagnose: Doctor, tmp_path: Path) -> None:
+    config = {**CONFIG, "pools": [{**EC2_POOL, "runnerGroup": "gpu"}]}
+    (tmp_path / "manager.json").write_text(json.dumps(config))
+    found = diagnose()
+    assert {name: status for name, (status, _) in found.items()} == dict.fromkeys(STEPS, "pass")
+    assert found["templates"] == found["permissions"] == ("pass", "no pool is on Compute Engine")
+    assert world.cloud.asked == []

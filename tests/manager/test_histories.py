@@ -3,13 +3,19 @@
 from __future__ import annotations
 
 import os
+from collections import Counter
+from collections.abc import Callable
 from dataclasses import replace
+from typing import Any
 
+import pytest
 from gpu_manager.decision.names import slug
+from gpu_manager.model import Start
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.manager.histories import History
+from tests.manager.simulated_vendors import FakeCompute
 from tests.manager.simulated_world import BOOT_SEC, IDLE_SEC, PASS_SEC, World, pool
 
 POOLS = [
@@ -22,12 +28,16 @@ SETTLED_PASSES = round((4 * (BOOT_SEC + IDLE_SEC) + 3600) / PASS_SEC)
 
 
 def history(seed: int) -> History:
-    """Return a history with jobs that come, end and are cancelled, in a world with random faults."""
+    """Return a history on Compute Engine."""
     pools = POOLS if seed % 2 else BY_MACHINE
-    world = World(seed, list(pools), skew_sec=(-600.0, 0.0, 600.0)[seed % 3])
+    return history_in(World(seed, list(pools), skew_sec=(-600.0, 0.0, 600.0)[seed % 3]))
+
+
+def history_in(world: World, vendor: Callable[..., Any] = FakeCompute) -> History:
+    """Return a history with jobs that come, end and are cancelled, in a world with random faults."""
     chance = world.chance
     rates = chance.choice(((0.0, 0.0, 0.0), (0.1, 0.02, 0.2), (0.3, 0.05, 0.5), (0.05, 0.1, 0.1)))
-    made = History(world, *rates)
+    made = History(world, *rates, vendor)
     for _ in range(chance.randint(4, 12)):
         for _ in range(chance.randint(0, 3)):
             labels = chance.choice(({"gpu", "l4"}, {"self-hosted", "gpu", "t4"}, {"gpu"}, {"gpu", "h100"}))
@@ -39,7 +49,7 @@ def history(seed: int) -> History:
 
 
 # `make test-histories` runs 2,000.
-@settings(max_examples=int(os.environ.get("HISTORIES", "15")))
+@settings(max_examples=int(os.environ.get("HISTORIES", "8")))
 @given(st.integers(min_value=0, max_value=10**6))
 def test_in_any_history_no_busy_machine_is_deleted_and_every_job_ends_or_has_a_reason(seed: int) -> None:
     """The worlds raise BrokenRuleError for a deleted busy machine, an exceeded maximum, or a rerun of a
@@ -48,14 +58,35 @@ def test_in_any_history_no_busy_machine_is_deleted_and_every_job_ends_or_has_a_r
     ends_well(history(seed))
 
 
-def ends_well(made: History) -> None:
-    """Stop all faults, and check the rules for the remaining state."""
+@pytest.mark.parametrize("seed", [1, *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(20))])
+def test_after_the_cancellation_of_its_run_no_machine_starts_for_a_job(seed: int) -> None:
+    """FakeGithub raises BrokenRuleError for a run that is cancelled too early, and FakeCompute for a machine of one."""
+    pools = [replace(each, queue_timeout_sec=300) for each in POOLS]
+    made = history_in(World(seed, pools, skew_sec=(-600.0, 0.0, 600.0)[seed % 3]))
+    made.world.queue({"gpu", "l4"}, 60, zombie=True)
+    made.run(60)
+    ends_well(made)
+    # A manager that has lost its memory waits again from its next pass.
+    assert made.world.timed_out
+
+
+def ends_well(made: History, *, has_times: bool = True) -> None:
+    """Stop all faults, and check the rules for the remaining state.
+
+    `has_times` is False for a supplier that does not say when a machine was on, which makes its records estimates.
+    """
     made.calm_down()
     made.run(SETTLED_PASSES)
     world, last = made.world, made.passes[-1]
     queued = {job.key: job for job in world.jobs.values() if job.status != "completed"}
-    # A job whose three machines all failed has used up its budget.
-    never_ran = {key for key, job in queued.items() if not job.zombie and world.machines_of_job[slug(key)] < 3}
+    # A job whose three machines all failed has used up its budget. Some of them were stopped, and started for the job.
+    again = {
+        (each.job.key, each.machine.id) for one in made.passes for each in one.decision.actions if type(each) is Start
+    }
+    count = Counter(key for key, _ in again)
+    never_ran = {
+        key for key, job in queued.items() if not job.zombie and world.machines_of_job[slug(key)] + count[key] < 3
+    }
     assert never_ran == set(), "jobs that never ran"
     assert set(queued) <= set(last.decision.reasons) | set(last.decision.assigned)
     # The machines of a zombie job may have run other jobs. Then the zombie still gets machines, or waits for its pool.
@@ -70,12 +101,15 @@ def ends_well(made: History) -> None:
             world.cancel(job)
     made.run(round((BOOT_SEC + IDLE_SEC + 300) / PASS_SEC))
     assert world.left_over() == []
-    assert len(world.vms) == sum(each.standby for each in world.pools), "machines on standby"
+    for each in world.pools:
+        kept = sum(vm.machine.pool == each.name for vm in world.vms.values())
+        assert each.standby <= kept <= each.kept, "machines on standby"
     # A manager that lost its memory does not know which runners it registered. GitHub removes them after a day.
     assert world.forgotten or world.stray_runners() == set(), "runners without a machine"
     assert max(world.reruns.values(), default=0) <= 1
     assert {attempt for _, attempt in world.reruns} <= {1}
-    records_are_true(made)
+    if has_times:
+        records_are_true(made)
 
 
 def records_are_true(made: History) -> None:

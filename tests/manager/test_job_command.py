@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 from collections.abc import Callable, Iterator
@@ -134,7 +135,7 @@ def test_a_preempted_machine_is_named_and_costs(world: World, capsys: pytest.Cap
     machines.print_cost()
     printed = [" ".join(line.split()[2:]) for line in capsys.readouterr().out.splitlines()]
     assert printed[1:] == [
-        "preempted machine l4-a: Google took it back",
+        "preempted machine l4-a: the cloud took it back",
         "cost 0 s of g2-standard-8 spot in us-central1-a, whose price is unknown",
     ]
 
@@ -225,12 +226,27 @@ def test_a_stack_without_machines_is_refused_with_what_a_job_needs(
         job.configuration("prod")
 
 
+def test_the_manager_gets_the_pools_of_one_supplier_and_the_chosen_one_is_the_first(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pools = [{"name": "a10g", "supplier": "ec2"}, {"name": "l4"}, {"name": "t4"}, {"name": "x", "supplier": "ec2"}]
+    (tmp_path / "pulumi-sandbox").write_text(f"#!/bin/sh\necho '{json.dumps({'pools': pools})}'\n")
+    (tmp_path / "pulumi-sandbox").chmod(0o755)
+    monkeypatch.setattr(job, "BIN", tmp_path)
+    found = {
+        pool: [each["name"] for each in job.configuration("staging", pool)["pools"]] for pool in ("", "t4", "ec2", "x")
+    }
+    assert found == {"": ["l4", "t4"], "t4": ["t4", "l4"], "ec2": ["a10g", "x"], "x": ["x", "a10g"]}
+    with pytest.raises(InputError, match=r"no such pool[^$]*got: l5\n  expected: one of l4, t4, a10g, x\n"):
+        job.configuration("staging", "l5")
+
+
 def test_it_is_refused_before_the_servers_of_the_sandbox_start(
     workspace: Workspace, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The servers need packages that a stack on AWS alone does not have."""
 
-    def refuse(_: str) -> None:
+    def refuse(*_: str) -> None:
         raise InputError("the stack has no runner manager")
 
     monkeypatch.setattr(job, "configuration", refuse)

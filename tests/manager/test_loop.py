@@ -13,6 +13,7 @@ from gpu_manager.memory import MachineMemory, Memory, Pending
 from gpu_manager.model import (
     Insert,
     InsertError,
+    JobKey,
     Machine,
     NewRunner,
     Offer,
@@ -113,12 +114,18 @@ class Scripted:
     def preempted(self, pools: Sequence[Pool]) -> frozenset[str]:
         return self.taken_back
 
+    def boot(self, machines: Sequence[Machine]) -> None:
+        pass
+
     def owns(self, machine: Machine) -> bool:
         return machine.name not in self.forged
 
     def start(self, pool: Pool, insert: Insert) -> Started:
         self.started.append(insert.machine)
         return Started("operation-1", "1")
+
+    def cancel(self, job: JobKey) -> bool:
+        return self.removable
 
     def ran(self, run: RunKey) -> tuple[RanJob, ...]:
         return self.jobs_of_runs

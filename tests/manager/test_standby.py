@@ -50,7 +50,7 @@ def stock(name: str = "l4-s1", status: str = "RUNNING", **others: object) -> Mac
 
 def off(name: str = "l4-s1", **others: object) -> Machine:
     """Return the same machine after the manager has stopped it."""
-    return stock(name, "TERMINATED", **{"end": End("stopped"), **others})
+    return stock(name, **{"status": "TERMINATED", "end": End("stopped"), **others})  # type: ignore[arg-type]
 
 
 def stopped(*names: str, **others: object) -> Memory:
@@ -110,6 +110,24 @@ def test_a_machine_that_is_stopped_before_it_got_a_runner_does_not_count_as_one_
     for _ in range(2):
         memory = decide([STOCK], observe(machines=(stock(key=key),)), memory).memory
     assert memory.jobs[slug(job().key)].machines == machines_left
+
+
+REUSED = replace(STOCK, standby=0)
+
+
+@pytest.mark.parametrize(
+    ("most", "count", "jobs", "kept"), [(3, 2, 1, 2), (3, 4, 2, 3), (3, 1, 3, 0), (0, 1, 1, 0), (2, 1, 2, 0)]
+)
+def test_stopped_machines_on_used_hosts_stay_up_to_max_and_start_while_their_host_may_run_a_job(
+    monkeypatch: pytest.MonkeyPatch, most: int, count: int, jobs: int, kept: int
+) -> None:
+    """A manager without a memory keeps them, too: their host is cleaned at the start."""
+    monkeypatch.setattr(type(REUSED), "reuse", most)
+    found = tuple(off(f"l4-u{number}", status="STOPPED", end=None, jobs=jobs) for number in range(count))
+    decision = decide([REUSED], observe(machines=found), Memory())
+    assert len(of(Delete, decision)) == count - kept
+    waiting = decide([REUSED], observe(machines=found, jobs=(job(),)), decision.memory)
+    assert (len(started(waiting)), len(of(Insert, waiting))) == ((1, 0) if kept else (0, 1))
 
 
 TWO = (off("l4-s1"), off("l4-s2"))

@@ -25,6 +25,7 @@ from gpu_ci.cli.check.command import command
 from gpu_ci.errors import ArgsError, Problem, report
 
 from tests.gpu_ci.program.stack import load, refused
+from tests.gpu_ci.support import patched
 
 HERE = Path(__file__).parent
 SECRET = "hush-hush-hush"
@@ -38,7 +39,7 @@ class Late:
     secret: bool
 
 
-class Loader(yaml.SafeLoader):
+class Loader(yaml.CSafeLoader):
     """Loads YAML with `!secret`, `!output` and `!repeat [text, times]`."""
 
 
@@ -56,28 +57,14 @@ Loader.add_constructor("!output", _late(False))
 Loader.add_constructor("!repeat", _repeat)
 
 
-def patched(value: Any, patch: Any) -> Any:
-    """Return a value after a JSON merge patch."""
-    if not isinstance(patch, Mapping):
-        return patch
-    value = value if isinstance(value, Mapping) else {}
-    merged = {key: patched(value.get(key), each) for key, each in patch.items() if each is not None}
-    return {key: each for key, each in (*value.items(), *merged.items()) if patch.get(key, each) is not None}
+FILES = {folder: sorted(file.stem for file in (HERE / folder).glob("*.yaml")) for folder in ("models", "stacks")}
 
 
 @functools.cache
-def documents(folder: str) -> dict[str, dict[str, Any]]:
-    """Return the files of a folder, by name."""
-    return {file.stem: yaml.load(file.read_text(), Loader) for file in sorted((HERE / folder).glob("*.yaml"))}  # noqa: S506
-
-
-def rows(folder: str) -> list[Any]:
-    """Return the mistakes of a folder as parameters of a test."""
-    return [
-        pytest.param(document, mistake, id=f"{name}-{number}")
-        for name, document in documents(folder).items()
-        for number, mistake in enumerate(document["mistakes"])
-    ]
+def document(folder: str, name: str) -> dict[str, Any]:
+    """Return a file of mistakes."""
+    found: dict[str, Any] = yaml.load((HERE / folder / f"{name}.yaml").read_text(), Loader)  # noqa: S506
+    return found
 
 
 def problems_of_arguments(document: Mapping[str, Any], given: Mapping[str, Any]) -> Sequence[Problem]:
@@ -121,47 +108,39 @@ def ruled(problems: Iterable[Problem]) -> dict[str, Any]:
     return {path: rules[0] if len(rules) == 1 else rules for path, rules in found.items()}
 
 
-@pytest.mark.parametrize(("document", "mistake"), rows("models"))
-def test_a_mistake_in_the_arguments_breaks_its_rules(document: dict[str, Any], mistake: dict[str, Any]) -> None:
-    problems = problems_of_arguments(document, mistake["given"])
-    assert ruled(problems) == mistake["wrong"]
-    assert SECRET not in report("", problems)
+def check(
+    name: str,
+    mistakes: Sequence[Mapping[str, Any]],
+    found: Sequence[Sequence[Problem]],
+    golden: Callable[[str, str], None],
+) -> None:
+    """Check the rules that the mistakes of a file break, and the messages."""
+    broken = [(each["given"], ruled(problems)) for each, problems in zip(mistakes, found, strict=True)]
+    assert broken == [(each["given"], each["wrong"]) for each in mistakes]
+    text = "".join(f"{report(name.partition('/')[2], each)}\n" for each in found)
+    assert SECRET not in text
+    golden(f"mistakes/{name}.txt", text)
 
 
-@pytest.mark.parametrize(("document", "mistake"), rows("stacks"))
-def test_a_mistake_in_a_stack_file_breaks_its_rules(document: dict[str, Any], mistake: dict[str, Any]) -> None:
-    problems = problems_of_stack(document, mistake)
-    assert ruled(problems) == mistake["wrong"]
-    assert [each.path for each in problems if not each.hint] == []
-    assert SECRET not in report("", problems)
+@pytest.mark.parametrize("name", FILES["models"])
+def test_each_mistake_in_arguments_breaks_its_rules(name: str, golden: Callable[[str, str], None]) -> None:
+    file = document("models", name)
+    assert list(problems_of_arguments(file, {})) == []
+    found = [problems_of_arguments(file, each["given"]) for each in file["mistakes"]]
+    check(f"models/{name}", file["mistakes"], found, golden)
 
 
-@pytest.mark.parametrize("name", documents("models"))
-def test_the_example_of_the_arguments_has_no_mistake(name: str) -> None:
-    assert problems_of_arguments(documents("models")[name], {}) == (() if "wiring" in documents("models")[name] else [])
-
-
-@pytest.mark.parametrize("name", documents("stacks"))
-def test_the_example_of_a_stack_file_has_no_mistake(name: str) -> None:
-    assert load(documents("stacks")[name]["config"]).project == "example-ci"
-
-
-@pytest.mark.parametrize("name", documents("models"))
-def test_the_messages_about_arguments(name: str, golden: Callable[[str, str], None]) -> None:
-    document = documents("models")[name]
-    found = [problems_of_arguments(document, each["given"]) for each in document["mistakes"]]
-    golden(f"mistakes/models/{name}.txt", "".join(f"{report(name, each)}\n" for each in found))
-
-
-@pytest.mark.parametrize("name", documents("stacks"))
-def test_the_messages_about_a_stack_file(name: str, golden: Callable[[str, str], None]) -> None:
-    document = documents("stacks")[name]
-    found = [problems_of_stack(document, each) for each in document["mistakes"]]
-    golden(f"mistakes/stacks/{name}.txt", "".join(f"{report(name, each)}\n" for each in found))
+@pytest.mark.parametrize("name", FILES["stacks"])
+def test_each_mistake_in_a_stack_file_breaks_its_rules(name: str, golden: Callable[[str, str], None]) -> None:
+    file = document("stacks", name)
+    assert load(file["config"]).project == "example-ci"
+    found = [problems_of_stack(file, each) for each in file["mistakes"]]
+    assert [each.path for problems in found for each in problems if not each.hint] == []
+    check(f"stacks/{name}", file["mistakes"], found, golden)
 
 
 def test_every_problem_has_a_rule() -> None:
-    files = [file for folder in ("models", "stacks") for file in documents(folder).values()]
+    files = [document(folder, name) for folder, names in FILES.items() for name in names]
     wrong = [each for file in files for mistake in file["mistakes"] for each in mistake["wrong"].values()]
     rules = {rule for each in wrong for rule in ([each] if isinstance(each, str) else each)}
     assert not rules & {"", "invalid-value"}
@@ -169,7 +148,7 @@ def test_every_problem_has_a_rule() -> None:
 
 def test_the_command_reports_the_rules_of_the_program(tmp_path: Path) -> None:
     changes = {"gpu-ci:pools": {"l4": {"max": 0}}, "gpu-ci:sight": {}}
-    values = patched(documents("stacks")["gce"]["config"], changes)
+    values = patched(document("stacks", "gce")["config"], changes)
     file = tmp_path / "Pulumi.staging.yaml"
     file.write_text(json.dumps({"config": values}))
     answer = CliRunner().invoke(command, [str(file), "--json"])

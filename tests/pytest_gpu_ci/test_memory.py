@@ -39,19 +39,27 @@ def test_a_leak_fails_the_test_that_leaks_by_how_much_and_no_other(suite: Suite)
     ]
 
 
-@pytest.mark.parametrize(
-    ("arguments", "mib", "errors"),
-    [
-        ("", 1, 0),
-        ("", 1.01, 1),
-        ("(leak_mib=16)", 16, 0),
-        ("(leak_mib=16)", 16.1, 1),
-        ("(leak_mib=0)", 0.1, 1),
-        ('(leak_mib="any")', 4096, 0),
-    ],
-)
-def test_a_marker_allows_what_stays(suite: Suite, arguments: str, mib: float, errors: int) -> None:
-    suite(LEAK.format(arguments=arguments, mib=mib), gpus=[L4]).assert_outcomes(passed=2, errors=errors)
+def failed(result: pytest.RunResult, tests: int) -> list[bool]:
+    """Return of each test test_0, test_1, ... whether it failed after its end."""
+    result.assert_outcomes(passed=tests, errors=result.parseoutcomes().get("errors", 0))
+    return [f" ERROR at teardown of test_{number} " in result.stdout.str() for number in range(tests)]
+
+
+def test_a_marker_allows_what_stays(suite: Suite) -> None:
+    cases = [
+        ("", 1, False),
+        ("", 1.01, True),
+        ("(leak_mib=16)", 16, False),
+        ("(leak_mib=16)", 16.1, True),
+        ("(leak_mib=0)", 0.1, True),
+        ('(leak_mib="any")', 4096, False),
+    ]
+    tests = [
+        f"@pytest.mark.gpu{arguments}\ndef test_{number}(): kept.append(torch.zeros({mib}))\n"
+        for number, (arguments, mib, _) in enumerate(cases)
+    ]
+    result = suite("import torch\nkept = []\n" + "".join(tests), gpus=[L4])
+    assert failed(result, len(cases)) == [fails for _, _, fails in cases]
 
 
 @pytest.mark.parametrize(("limit", "errors"), [("16", 0), ("11.9", 1), ("any", 0)])
@@ -138,11 +146,14 @@ def test_a(gpu_devices):
     ]
 
 
-@pytest.mark.parametrize(("limit", "errors"), [("2", 0), ("1.99", 1), ('"any"', 0)])
-def test_a_peak_above_the_markers_fails(suite: Suite, limit: str, errors: int) -> None:
-    result = suite(f"import torch\n@pytest.mark.gpu(peak_gib={limit})\ndef test_a(): torch.zeros(2048)", gpus=[L4])
-    result.assert_outcomes(passed=1, errors=errors)
-    assert ("allocated 2.00 GiB at its highest, 1.99 allowed" in result.stdout.str()) is bool(errors)
+def test_a_peak_above_the_markers_fails(suite: Suite) -> None:
+    tests = [
+        f"@pytest.mark.gpu(peak_gib={limit})\ndef test_{number}(): torch.zeros(2048)\n"
+        for number, limit in enumerate(("2", "1.99", '"any"'))
+    ]
+    result = suite("import torch\n" + "".join(tests), gpus=[L4])
+    assert failed(result, 3) == [False, True, False]
+    assert "allocated 2.00 GiB at its highest, 1.99 allowed" in result.stdout.str()
 
 
 def test_junit_has_the_gpu_the_peak_and_the_reason(suite: Suite, tmp_path: Path) -> None:

@@ -10,33 +10,43 @@ pytest_plugins = ["pytester"]
 
 
 @pytest.mark.parametrize(
-    ("marker", "gpus", "runs"),
+    ("gpus", "markers"),
     [
-        ("gpu(count=2)", [L4], False),
-        ("gpu(count=2)", [L4, L4], True),
-        ("multi_gpu", [L4], False),
-        ("multi_gpu", [L4, L4], True),
-        ("multi_gpu(count=3)", [L4, L4], False),
-        ("gpu(memory_gib=16)", [T4], True),
-        ("gpu(memory_gib=24)", [T4], False),
-        ("gpu(memory_gib=48)", [L40S], True),
-        ("gpu(memory_gib=50)", [L40S], False),
-        ('gpu(compute_capability="8.9")', [L4], True),
-        ("gpu(compute_capability=(9, 0))", [L4], False),
-        ("gpu(compute_capability=10.0)", [L4], False),
-        ('gpu(model="L4")', [L4], True),
-        ('gpu(model="l4")', [L4], True),
-        ('gpu(model="L4")', [L40S], False),
-        ('gpu(model=["H100", "L40S"])', [L40S], True),
-        ("gpu(count=2, memory_gib=24)", [L4, T4], False),
-        ("gpu(memory_gib=24)", [L4, T4], True),
+        (
+            [L4],
+            {
+                "gpu(count=2)": False,
+                "multi_gpu": False,
+                'gpu(compute_capability="8.9")': True,
+                "gpu(compute_capability=(9, 0))": False,
+                "gpu(compute_capability=10.0)": False,
+                'gpu(model="L4")': True,
+                'gpu(model="l4")': True,
+            },
+        ),
+        ([L4, L4], {"gpu(count=2)": True, "multi_gpu": True, "multi_gpu(count=3)": False}),
+        ([T4], {"gpu(memory_gib=16)": True, "gpu(memory_gib=24)": False}),
+        (
+            [L40S],
+            {
+                "gpu(memory_gib=48)": True,
+                "gpu(memory_gib=50)": False,
+                'gpu(model="L4")': False,
+                'gpu(model=["H100", "L40S"])': True,
+            },
+        ),
+        ([L4, T4], {"gpu(count=2, memory_gib=24)": False, "gpu(memory_gib=24)": True}),
     ],
+    ids=["L4", "two L4", "T4", "L40S", "L4 and T4"],
 )
 def test_a_test_runs_if_the_first_gpus_meet_its_requirements(
-    suite: Suite, marker: str, gpus: list[object], runs: bool
+    suite: Suite, gpus: list[object], markers: dict[str, bool]
 ) -> None:
-    result = suite(f"@pytest.mark.{marker}\ndef test_a(): pass", gpus=gpus)
-    result.assert_outcomes(passed=int(runs), skipped=int(not runs))
+    tests = [f"@pytest.mark.{marker}\ndef test_{number}(): pass\n" for number, marker in enumerate(markers)]
+    result = suite("".join(tests), "-v", gpus=gpus)
+    passed = {marker: f"::test_{number} PASSED" in result.stdout.str() for number, marker in enumerate(markers)}
+    assert passed == markers
+    result.assert_outcomes(passed=sum(markers.values()), skipped=len(markers) - sum(markers.values()))
 
 
 def test_an_unmet_requirement_is_reported_and_fails_only_with_strict(suite: Suite) -> None:

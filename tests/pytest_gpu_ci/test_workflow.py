@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import yaml
-from gpu_ci.gcp.pool.rules import default_runner_labels
+from gpu_ci.machines.rules import default_runner_labels
 
 ROOT = Path(__file__).resolve().parents[2]
 EXAMPLE = ROOT / "examples" / "gpu-tests"

@@ -8,8 +8,7 @@ from pathlib import Path
 import grpc
 import pytest
 from pulumi_sandbox.engine import locate
-from pulumi_sandbox.language_host.host import serve
-from pulumi_sandbox.language_host.server import LanguageHost
+from pulumi_sandbox.language_host.server import LanguageHost, serve
 
 from tests.sandbox.language_host.hosts import Stub
 from tests.sandbox.providers.fake_cloud import Bench

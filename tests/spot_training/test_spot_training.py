@@ -19,11 +19,14 @@ RUNS = Path(__file__).with_name("runs.py")
 EXAMPLE = ROOT / "examples" / "spot-training"
 
 
-@pytest.mark.parametrize("number", [8, pytest.param(50, marks=pytest.mark.slow)])
+pytestmark = pytest.mark.slow
+KILLS = 50
+
+
 def test_a_run_that_is_killed_during_saves_ends_with_the_loss_of_an_unbroken_one(
-    tmp_path: Path, torch_python: Path, number: int
+    tmp_path: Path, torch_python: Path
 ) -> None:
-    command = [str(torch_python), str(RUNS), "kills", str(tmp_path), str(number), "1"]
+    command = [str(torch_python), str(RUNS), "kills", str(tmp_path), str(KILLS), "1"]
     done = subprocess.run(command, check=False, capture_output=True, text=True, timeout=280)
     assert done.returncode == 0, done.stderr
     found: dict[str, Any] = json.loads(done.stdout)
@@ -32,11 +35,11 @@ def test_a_run_that_is_killed_during_saves_ends_with_the_loss_of_an_unbroken_one
     assert found["resumed"] == found["unbroken"]
     # A kill loses at most the save during which it comes: no run falls behind the newest checkpoint before it.
     assert found["names"] == sorted(found["names"])
-    assert found["resumed"].startswith(f"step {6 * number + 10}: loss ")
+    assert found["resumed"].startswith(f"step {6 * KILLS + 10}: loss ")
     # All kills came during or just after a save, and many left an unfinished checkpoint.
-    assert found["reached"] == number
-    assert found["unfinished"] >= number // 4, found
-    assert found["left"] == [f"step-{6 * number + 10:09d}"]
+    assert found["reached"] == KILLS
+    assert found["unfinished"] >= KILLS // 4, found
+    assert found["left"] == [f"step-{6 * KILLS + 10:09d}"]
 
 
 def test_a_notice_during_a_save_ends_the_run_after_it_and_the_next_attempt_continues(
@@ -63,3 +66,14 @@ def test_a_notice_during_a_save_ends_the_run_after_it_and_the_next_attempt_conti
     (continued, resumed), (unbroken,) = ends
     assert continued.endswith("/own/step-000000010")
     assert resumed == unbroken
+
+
+@pytest.mark.slow
+def test_a_checkpoint_below_a_folder_with_a_slash_at_its_end_is_found_in_a_bucket(torch_python: Path) -> None:
+    """As in a bucket, two slashes are not one in the file system in memory."""
+    program = (
+        "import checkpoints, torch; folder = 'memory://bucket/run/'; "
+        "checkpoints.save(folder, 7, {'a': torch.tensor(1)}); print(checkpoints.newest_complete(folder))"
+    )
+    done = subprocess.run([str(torch_python), "-c", program], cwd=EXAMPLE, check=True, capture_output=True, text=True)
+    assert done.stdout == "memory:///bucket/run/step-000000007\n"

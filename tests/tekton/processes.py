@@ -6,7 +6,6 @@ computer, so the Service of a webhook is the name localhost, and each program ha
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Iterator
 from pathlib import Path
@@ -19,6 +18,7 @@ from pulumi_sandbox.processes import Guarded
 
 from tests.conftest import ROOT
 from tests.control_plane.api import Api, until
+from tests.control_plane.objects import with_ports
 from tests.control_plane.processes import INTO_A_FILE, ControlPlane
 
 PROGRAMS = ROOT / ".tekton"
@@ -99,10 +99,7 @@ class Tekton:
         [container] = spec["containers"]
         path, port = program(container["image"]), PORTS[name]
         assert path is not None, f"{container['image']} is not built; run: make tekton"
-        settings = self.plane.folder / f"{name}.kubeconfig"
-        settings.write_text(
-            json.dumps(self.plane.access(self.api.token(PIPELINES_NAMESPACE, spec["serviceAccountName"])))
-        )
+        settings = self.plane.kubeconfig(name, self.api.token(PIPELINES_NAMESPACE, spec["serviceAccountName"]))
         # The only reference to a field is that of the namespace.
         environment = {each["name"]: each.get("value", PIPELINES_NAMESPACE) for each in container["env"]}
         environment |= {"WEBHOOK_PORT": str(port), "PROBES_PORT": str(port + 1)}
@@ -132,16 +129,5 @@ def _on_this_computer(given: dict[str, Any]) -> dict[str, Any]:
         assert flags.keys() <= given["data"].keys()
         return {**given, "data": {**given["data"], **flags}}
 
-    def local(value: Any) -> Any:
-        if isinstance(value, list):
-            return [local(each) for each in value]
-        if not isinstance(value, dict):
-            return value
-        found = {key: local(each) for key, each in value.items()}
-        service = found.get("service")
-        if isinstance(service, dict) and service.get("name") in PORTS:
-            found["service"] = {**service, "port": PORTS[service["name"]]}
-        return found
-
-    found: dict[str, Any] = local(given)
+    found: dict[str, Any] = with_ports(given, PORTS)
     return found

@@ -15,7 +15,6 @@ from pulumi_sandbox.providers.kubernetes.tekton.engine import TaskRun, parents
 from pulumi_sandbox.providers.kubernetes.tekton.runs import PIPELINE_RUN, Runs, Settings
 from pulumi_sandbox.providers.kubernetes.workloads.containers import Containers
 from pulumi_sandbox.providers.machines.settings import GuestSettings
-from pulumi_sandbox.workspace import Workspace
 from pulumi_sandbox.world.store import Record, World
 
 from tests.control_plane.api import Api
@@ -141,11 +140,9 @@ class Executor:
     ) -> None:
         self.world = World(folder / "world.db")
         self.storage, self.secrets = folder / "storage", dict[str, dict[str, str]]()
-        scheduler = Scheduler(self.world, lambda: {"nodes": nodes}, lambda: "c", Workspace(folder, folder))
+        scheduler = Scheduler(self.world, lambda: {"nodes": nodes}, lambda: "c")
         guest = GuestSettings(path=(str(programs),))
-        containers = Containers(
-            self.world, lambda: guest, threading.Event(), lambda: {"networkPolicies": False}
-        )  # fmt: skip
+        containers = Containers(self.world, lambda: guest, threading.Event())
         settings = Settings(self.storage, self.secrets, environment)
         self.runs = Runs(self.world, containers, scheduler, settings, self._changed)
         self._seen: dict[str, dict[str, tuple[TaskRun, list[float]]]] = {}

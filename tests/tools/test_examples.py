@@ -6,22 +6,20 @@ from typing import Any
 
 import pytest
 from gpu_ci.kinds import ComponentInfo, catalog
-from gpu_ci.schema import schema
 
 from tests.gpu_ci.harness import deploy
-from tests.gpu_ci.support import CALLS, COMPUTED
+from tests.gpu_ci.support import CALLS, COMPUTED, schema
 from tools.docs import examples
 
 pytestmark = pytest.mark.usefixtures("short_definitions")
 
 # The pages of pools and images show entries of a stack file, which tests/test_docs.py reads.
 COMPONENTS = [each for each in catalog() if not each.kind and not each.image_kind]
-SCHEMA = schema()
 KEY = "-----BEGIN RSA PRIVATE KEY-----\nhush-hush\n-----END RSA PRIVATE KEY-----\n"
 
 
 def given(component: ComponentInfo) -> dict[str, Any]:
-    return examples.arguments(component, SCHEMA["resources"][component.token])
+    return examples.arguments(component, schema()["resources"][component.token])
 
 
 @pytest.mark.parametrize("component", COMPONENTS, ids=[each.token for each in COMPONENTS])

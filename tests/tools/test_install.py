@@ -37,8 +37,9 @@ class Checkout:
         (self.root / "tools").mkdir(parents=True)
         (self.root / "tools" / "install.py").write_text((ROOT / "tools" / "install.py").read_text())
         for lock in (
-            *("requirements.lock", "policies/requirements.lock", "tools/locks/dev.lock", "tools/locks/comment.lock"),
-            *("tools/locks/notebook.lock", "agent/gpu_agent/torch.lock", "agent/gpu_agent/uv.lock"),
+            *("requirements.lock", "policies/requirements.lock", "tools/locks/dev.lock"),
+            *("tools/locks/comment.lock", "tools/locks/notebook.lock"),
+            *("agent/gpu_agent/torch.lock", "agent/gpu_agent/uv.lock"),
         ):
             (self.root / lock).parent.mkdir(parents=True, exist_ok=True)
             (self.root / lock).write_text(f"# {lock}\n")
@@ -84,6 +85,12 @@ def test_an_environment_is_installed_once(checkout: Checkout) -> None:
     assert first[1].endswith("requirements.lock")
     assert checkout.install("runtime").stdout == ""
     assert checkout.calls() == first
+
+
+def test_an_environment_with_more_packages_replaces_one_with_less_and_serves_for_it(checkout: Checkout) -> None:
+    checkout.install("runtime")
+    assert ".venv lacks packages of tools/locks/dev.lock; creating it again" in checkout.install("dev").stdout
+    assert checkout.install("runtime").stdout == ""
 
 
 def test_a_changed_lock_makes_the_environment_anew(checkout: Checkout) -> None:

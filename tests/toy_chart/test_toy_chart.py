@@ -6,6 +6,8 @@ import json
 from functools import partial
 from pathlib import Path
 
+import pytest
+
 from tests import other_package
 
 _HERE = Path(__file__).parent
@@ -21,6 +23,7 @@ print(json.dumps([namespace.inputs, release.inputs, pages()["reference/kubernete
 """
 
 
+@pytest.mark.slow
 def test_it_passes_the_contract_tests_of_components() -> None:
     # Its URNs are in no golden file, because these are files of gpu-ci.
     tests = ("tests/gpu_ci/test_contracts.py", "-k", "ToyChart and not urns")

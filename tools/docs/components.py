@@ -274,8 +274,7 @@ class _Tables:
 
     def described(self, heading: str, fields: dict[str, Any], listed: bool = False) -> Iterator[str]:
         """Yield the fields of a component as a table, or of a type as a list, without the field of every component."""
-        # The tables of runners stay whole, because the guides link to them.
-        if other := None if heading.endswith("-runners") else self.most_alike(fields):
+        if other := self.most_alike(fields):
             shared = [name for name, each in fields.items() if other.fields.get(name) == each]
             named = (f"`{name}`" for name in shared if name != TRANSFORM)
             yield f"As for [`{other.heading}`]({self.link(other)}): {', '.join(named)}."

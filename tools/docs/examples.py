@@ -31,7 +31,6 @@ TEMPLATE = "projects/acme-ci/regions/us-central1/instanceTemplates/l4-template-1
 # Arguments for the required fields that the example of a component does not have.
 REQUIRED_ARGUMENTS: dict[str, Any] = {
     "app": APP,
-    "appKey": "projects/acme-ci/secrets/manager-key",
     "clusterName": "ci",
     "configuration": '{"name": "prod"}',
     "controller": {"serviceAccountName": "arc", "namespace": "arc-systems", "version": versions.ARC_CHARTS},
@@ -39,6 +38,9 @@ REQUIRED_ARGUMENTS: dict[str, Any] = {
     "endpoint": "projects/acme-ci/locations/us-central1/endpoints/1234567890",
     "kubernetesVersion": "1.35",
     "location": "us-central1",
+    "mailboxBucket": "mailbox-us-east-1-bucket-1a2b3c4",
+    "mailboxRegion": "us-east-1",
+    "manager": "prod",
     "machineAccounts": {"l4": "gpu-l4@acme-ci.iam.gserviceaccount.com"},
     "maxSize": 4,
     "namespace": "gpu-ci",
@@ -55,17 +57,22 @@ REQUIRED_ARGUMENTS: dict[str, Any] = {
     "zones": ["us-central1-a", "us-central1-b"],
 }
 REGIONS = {"aws": "us-east-1", "gcp": "us-central1"}
+APP_KEYS = {
+    "aws": "arn:aws:secretsmanager:us-east-1:123456789012:secret:github-manager-app-key",
+    "gcp": "projects/acme-ci/secrets/manager-key",
+}
 
 
 def import_of(component: ComponentInfo) -> str:
     """Return the module that programs import. That of a kind of pool is in the folder of its cloud."""
     module = f"gpu_ci.{component.cloud}.{re.sub('(?<!^)(?=[A-Z])', '_', component.name).lower()}"
-    return module if component.kind and importlib.util.find_spec(module) else component.module
+    has_folder = component.kind and importlib.util.find_spec(f"gpu_ci.{component.cloud}")
+    return module if has_folder and importlib.util.find_spec(module) else component.module
 
 
 def arguments(component: ComponentInfo, resource: dict[str, Any]) -> dict[str, Any]:
     """Return the component's own example, with the required fields that the example does not have."""
-    known = {**REQUIRED_ARGUMENTS, "region": REGIONS.get(component.cloud)}
+    known = {**REQUIRED_ARGUMENTS, "region": REGIONS.get(component.cloud), "appKey": APP_KEYS.get(component.cloud)}
     example: dict[str, Any] = getattr(component.load(), "EXAMPLE", {})
     return {**{name: known[name] for name in resource.get("requiredInputs", []) if name not in example}, **example}
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-import textwrap
+import re
 from collections.abc import Iterator
 
 import click
@@ -19,20 +19,26 @@ PROGRAMS = {"gpu-ci": gpu_ci, "pulumi-sandbox": pulumi_sandbox}
 _INTRODUCTION = """\
 # Commands
 
-Generated from the help of the commands by `make docs`. Every command has `--help`, which also prints examples. With
-`--json`, a command prints one JSON document. An option that several commands share is described at the first one."""
-# In the help of a command, click does not fold the paragraph after this line.
-_NOT_FOLDED = "\b\n"
+Generated from the commands by `make docs`. `--help` of a command describes its options, and prints examples. With
+`--json`, a command prints one JSON document.
+
+| command | what it does |
+|---|---|"""
 
 
 def commands_page() -> str:
     """Return the text of the page."""
-    lines = [_INTRODUCTION]
-    first: dict[tuple[str, str], str] = {}
-    for program, group in PROGRAMS.items():
-        for name, command in _commands(program, group):
-            lines += ["", f"## {name}", "", *_section(name, command, first)]
-    return "\n".join([*lines, ""])
+    rows = [
+        f"| `{name}` | {_first_sentence(command)} |"
+        for program, group in PROGRAMS.items()
+        for name, command in _commands(program, group)
+    ]
+    return "\n".join([_INTRODUCTION, *rows, ""])
+
+
+def _first_sentence(command: click.Command) -> str:
+    paragraph = inspect.cleandoc(command.help or "").partition("\n\n")[0]
+    return re.split(r"(?<=\.)\s", paragraph)[0].replace("\n", " ").replace("<", "&lt;")
 
 
 def _commands(name: str, command: click.Command) -> Iterator[tuple[str, click.Command]]:
@@ -45,39 +51,6 @@ def _commands(name: str, command: click.Command) -> Iterator[tuple[str, click.Co
         found = command.get_command(context, each)
         if found is not None and not found.hidden:
             yield from _commands(f"{name} {each}", found)
-
-
-def _section(name: str, command: click.Command, first: dict[tuple[str, str], str]) -> Iterator[str]:
-    """Yield the section of a command. `first` has the command that describes an option, by the option's help."""
-    text, *blocks = inspect.cleandoc(command.help or "").split(_NOT_FOLDED)
-    if arguments := [each for each in command.collect_usage_pieces(click.Context(command)) if each != "[OPTIONS]"]:
-        yield from (f"`{name} [OPTIONS] {' '.join(arguments)}`", "")
-    yield text.strip().replace("<", "&lt;")
-    for block in blocks:
-        lines, _, rest = block.partition("\n\n")
-        title, _, content = lines.partition("\n")
-        if not title.endswith(":"):
-            title, content = "", lines
-        if title != "Examples:":
-            yield from ("", title, "") if title else ("",)
-            yield from ("```", textwrap.dedent(content).strip("\n"), "```")
-        if rest.strip():
-            yield from ("", rest.strip().replace("<", "&lt;"))
-    options = [
-        each
-        for each in command.params
-        if isinstance(each, click.Option) and not each.hidden and each.opts != ["--json"]
-    ]
-    records = [record for option in options if (record := option.get_help_record(click.Context(command)))]
-    same: dict[str, list[str]] = {}
-    lines = []
-    for flags, help_text in records:
-        if (other := first.setdefault((flags, help_text), name)) != name:
-            same.setdefault(other, []).append(f"`{flags.partition(' ')[0]}`")
-        else:
-            lines.append(f"- `{flags}`: {help_text.replace('<', '&lt;')}")
-    lines += [f"- as for [{other}](#{other.replace(' ', '-')}): {', '.join(flags)}" for other, flags in same.items()]
-    yield from ["", *lines] if lines else []
 
 
 def pages() -> dict[str, str]:

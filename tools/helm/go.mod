@@ -1,4 +1,4 @@
-// Renders charts with the packages of Helm, for tests/control_plane/test_charts.py. The version is that of
+// Renders charts with the packages of Helm, for tests/control_plane/charts.py. The version is that of
 // pulumi-kubernetes (its go.mod), which installs the charts.
 module gpu-ci/tools/helm
 

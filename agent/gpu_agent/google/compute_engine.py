@@ -8,7 +8,6 @@ import contextlib
 import json
 import mmap
 import struct
-import subprocess
 from collections.abc import Callable, Mapping
 from typing import Any
 from urllib.parse import quote
@@ -16,6 +15,7 @@ from urllib.parse import quote
 from .. import http
 from ..clock import Clock
 from ..host import BlockedAddresses, Notice
+from ..machine import processes
 from ..outcomes import AgentExit
 from ..redact import redact
 from ..retry import RetryableError, retry_until
@@ -26,7 +26,6 @@ _ATTEMPT_SEC = 15.0
 # A payload has at most 64 KiB (discovery document secretmanager v1, SecretPayload.data); base64 adds a third.
 _SECRET_BYTES = 131_072
 _NOTICE_SEC = 10.0
-_OFF_TRIES, _OFF_SEC, _OFF_PAUSE_SEC = 3, 20.0, 2.0
 
 
 class GoogleHost:
@@ -188,15 +187,7 @@ class GoogleHost:
 
     def power_off(self) -> None:
         """Switch the machine off like an administrator, with retries. Raises OSError if it stays on."""
-        for _ in range(_OFF_TRIES):
-            with contextlib.suppress(subprocess.TimeoutExpired, OSError):
-                done = subprocess.run([*self._prefix, "shutdown", "-h", "now"], check=False, timeout=_OFF_SEC)
-                if done.returncode == 0:
-                    return
-            self._clock.sleep(_OFF_PAUSE_SEC)
-        self._cut_power()
-        # The boot script has other ways to end the machine.
-        raise OSError("the machine cannot be switched off")
+        processes.power_off(self._prefix, self._cut_power, self._clock)
 
     def _fact(self, path: str, deadline: float | None = None) -> str:
         """Return a value that does not change during the boot."""

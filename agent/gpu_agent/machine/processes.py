@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import os
 import pwd
 import re
 import resource
 import signal
-from collections.abc import Iterator
+import subprocess
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
+from ..clock import Clock
+
 _SCANS = 50
+_OFF_TRIES, _OFF_SEC, _OFF_PAUSE_SEC = 3, 20.0, 2.0
 
 
 class SubordinateIds(NamedTuple):
@@ -112,14 +117,33 @@ def most_tasks(root: Path = Path("/")) -> int:
     return min(bounds) * 3 // 4
 
 
+BOOT_DOCUMENT = Path("/run/gpu-ci/boot.json")
+"""The boot document of a machine with a mailbox (mailbox/document.py). Only root can create it."""
 _PRODUCT = Path("/sys/class/dmi/id/product_name")
 _POWER_OFF = 0x4321FEDC  # linux/reboot.h, LINUX_REBOOT_CMD_POWER_OFF
 
 
+def power_off(prefix: Sequence[str], cut: Callable[[], object], clock: Clock) -> None:
+    """Switch the machine off like an administrator, with retries, and then with `cut`.
+
+    Raises OSError if the machine stays on. The boot script has other ways to end it.
+    """
+    for _ in range(_OFF_TRIES):
+        with contextlib.suppress(subprocess.TimeoutExpired, OSError):
+            done = subprocess.run([*prefix, "shutdown", "-h", "now"], check=False, timeout=_OFF_SEC)
+            if done.returncode == 0:
+                return
+        clock.sleep(_OFF_PAUSE_SEC)
+    cut()
+    raise OSError("the machine cannot be switched off")
+
+
 def cut_power() -> None:
-    """Switch the machine off at once with the kernel (reboot(2)). Do nothing except as root on a Compute Engine VM.
+    """Switch the machine off at once with the kernel (reboot(2)). Do nothing except as root on a machine.
 
     This function checks that itself, because a mistake elsewhere must not switch a user's computer off.
     """
-    if os.geteuid() == 0 and _PRODUCT.is_file() and _PRODUCT.read_text().startswith("Google"):
+    is_google = _PRODUCT.is_file() and _PRODUCT.read_text().startswith("Google")
+    has_mailbox = BOOT_DOCUMENT.is_file() and BOOT_DOCUMENT.stat().st_uid == 0
+    if os.geteuid() == 0 and (is_google or has_mailbox):
         ctypes.CDLL(None).reboot(_POWER_OFF)

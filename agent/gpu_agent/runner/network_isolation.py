@@ -157,7 +157,7 @@ def block_identity(blocked: BlockedAddresses, system: System) -> None:
 def _verify(blocked: BlockedAddresses, docker: str, user: User, system: System) -> None:
     identity = {address: (address, 80) for address in blocked.addresses}
     as_root = _probe(system, None, identity)
-    if "open" not in as_root.values():
+    if blocked.answer and "open" not in as_root.values():
         raise AgentExit(
             "not-isolated", f"the agent itself no longer reaches the machine's identity: {_listed(as_root)}"
         )
@@ -232,6 +232,7 @@ _NEEDS = {
     "newuidmap": "uidmap",
     "newgidmap": "uidmap",
 }
+_LAST_LINES_SEC = 2.0
 _LEAST_IDS = 65_536  # rootless Docker needs at least so many subordinate ids
 
 
@@ -263,7 +264,8 @@ def start_rootless_docker(user: User, system: System, clock: Clock, deadline: fl
     # newuidmap is a set-user-ID program. This process may gain permissions, but the job's processes may not.
     engine = system.start(["dockerd-rootless.sh"], user, environment=environment, folder=user.home, may_gain=True)
     lines: list[str] = []
-    threading.Thread(target=_read, args=(engine.stdout, lines), daemon=True).start()
+    reader = threading.Thread(target=_read, args=(engine.stdout, lines), daemon=True)
+    reader.start()
     while True:
         info = system.run(
             ["docker", "info", "--format", "{{.SecurityOptions}}"],
@@ -274,6 +276,7 @@ def start_rootless_docker(user: User, system: System, clock: Clock, deadline: fl
         if info.code == 0:
             break
         if engine.poll() is not None:
+            reader.join(_LAST_LINES_SEC)
             raise AgentExit("no-docker", f"rootless Docker ended ({engine.returncode}): {' / '.join(lines[-3:])[:300]}")
         if clock.now() >= deadline:
             raise AgentExit("timed-out", f"rootless Docker did not answer in time: {info.line}")

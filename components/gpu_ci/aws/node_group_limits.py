@@ -6,10 +6,9 @@ from typing import Annotated, ClassVar
 
 import pulumi
 from pydantic import Field
-from pydantic.alias_generators import to_camel
 
-from .. import versions
 from ..args import Args, Input, Integer
+from ..plugin_resource import PluginResource
 from .resource_names import ClusterName, Profile, Region, RoleArn
 
 
@@ -40,7 +39,7 @@ class NodeGroupLimitsArgs(Args):
     role_arn: Input[RoleArn] | None = Field(default=None, description="a role to assume with those credentials")
 
 
-class NodeGroupLimits(pulumi.CustomResource):
+class NodeGroupLimits(PluginResource):
     """The maximum number of nodes of a managed node group, changed without its desired size.
 
     With every change of a size, pulumi-aws also sends the desired size of the last `up` or refresh. EKS then terminates
@@ -69,12 +68,4 @@ class NodeGroupLimits(pulumi.CustomResource):
     """State of AZRebalance: suspended, active if AWS rejected the suspension, or unchanged for one zone."""
 
     def __init__(self, name: str, args: NodeGroupLimitsArgs, opts: pulumi.ResourceOptions | None = None) -> None:
-        args.set_subject(f"NodeGroupLimits '{name}'")
-        # The engine loads the plugin of this version.
-        defaults = pulumi.ResourceOptions(version=versions.PACKAGE)
-        fields = {field: getattr(args, field) for field in NodeGroupLimitsArgs.model_fields}
-        given = {to_camel(field): value for field, value in fields.items() if value is not None}
-        outputs = dict.fromkeys(map(to_camel, self.OUTPUTS))
-        super().__init__(self.TYPE, name, {**given, **outputs}, pulumi.ResourceOptions.merge(defaults, opts))
-        for output in self.OUTPUTS:
-            setattr(self, output, self.__dict__[to_camel(output)])
+        super().__init__(name, args, opts)

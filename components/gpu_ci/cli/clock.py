@@ -1,7 +1,8 @@
-"""The current date and time. Tests replace these functions."""
+"""The current date and time. Tests and `make rollout` replace these functions."""
 
 from __future__ import annotations
 
+import time
 from datetime import UTC, date, datetime
 
 
@@ -13,3 +14,8 @@ def today() -> date:
 def now() -> datetime:
     """Return the current time in UTC."""
     return datetime.now(UTC)
+
+
+def sleep(seconds: float) -> None:
+    """Wait for this time."""
+    time.sleep(seconds)

@@ -40,11 +40,12 @@ GROUPS: Mapping[str, Mapping[str, tuple[str, str]]] = {
         "status": ("gpu_ci.cli.status", "Show the pools of a deployed stack."),
         "explain": ("gpu_manager.cli.explain_command", "Explain why a queued job has no machine."),
         "manager": ("gpu_manager.cli.command", "Start a machine for each queued job, and delete it."),
+        "rented": ("gpu_manager.cli.rented_command", "Start, stop or list rented VMs, without a manager."),
         "jobs": ("gpu_ci.cli.jobs", "Collect the jobs of pools on clusters, for the cost report."),
         "monitoring": ("gpu_ci.cli.monitoring", "Print alerts for Prometheus, and dashboards."),
         "images": ("gpu_ci.cli.images.command", "Find outdated images, and promote new ones."),
         "train": ("gpu_ci.cli.train.command", "Run a training job on Vertex AI once for each run."),
-        "deploy": ("gpu_ci.cli.deploy.command", "Judge a new model by a part of the traffic."),
+        "deploy": ("gpu_ci.cli.deploy.command", "Roll out a model on Vertex AI, or judge one elsewhere."),
     },
 }
 """The module and the line of help of each command."""
@@ -76,6 +77,5 @@ class Commands(Lazy):
 def gpu_ci() -> None:
     """GPU runners for CI. Every command has --help and --json.
 
-    The exit code is 0 for success, 1 for problems, and 2 for wrong input. In deploy, drift, preview and train, 2 is a
-    result, and errors exit with 1.
+    Exit codes: 0 success, 1 problems, 2 wrong input, or what its --help says.
     """

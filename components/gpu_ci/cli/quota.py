@@ -81,6 +81,8 @@ def show(file: StackFile, compared: Compared) -> None:
         if finding.is_short:
             click.echo(f"{finding.need.name} ({finding.need.region}): {finding.text}")
             click.echo(f"  got: {finding.got}\n  expected: {finding.expected}\n  hint: {finding.hint(file.project)}")
+    if without := [name for name, args in file.pools if (demand := args.demand(name)) and not quota.needs([demand])]:
+        click.echo(f"{', '.join(without)}: the vendor publishes no quotas")
     if unknown := sum(not finding.is_short for finding in findings):
         are = "s are" if unknown > 1 else " is"
         click.echo(f"{unknown} limit{are} unknown; hint: set {quotas.QUOTAS}, or run gpu-ci doctor")

@@ -59,7 +59,7 @@ class Rules(BaseModel):
     """The number of bad minutes that a rollback needs at least. More of them tolerate bursts of errors."""
     ceiling: float = Field(0.5, gt=0, le=1)
     """The highest error rate of the canary, whatever the stable model does. 1 turns this off."""
-    min_requests: int = Field(100, ge=1)
+    min_requests: int = Field(100, ge=1, le=10**12)
     """The fewest requests of the canary before the next step."""
     step_minutes: int = Field(10, ge=1, le=7 * 24 * 60)
     """The fewest minutes with requests of both models before the next step."""
@@ -193,9 +193,9 @@ def compare(minutes: Sequence[Minute], tolerance: float, alpha: float, confirmat
 
 
 def _below_ceiling(minutes: Sequence[Minute], rules: Rules) -> dict[str, Comparison]:
-    if rules.ceiling == 1:
-        return {}
     rates = [rules.ceiling + (1 - rules.ceiling) * part for part in ABOVE_CEILING]
+    if max(rates) == 1:
+        return {}
     logs = [(math.log(u / rules.ceiling), math.log((1 - u) / (1 - rules.ceiling))) for u in rates]
     ratios = [
         (minute, [canary.errors * bad + (canary.requests - canary.errors) * good for bad, good in logs])

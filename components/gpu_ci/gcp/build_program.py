@@ -23,6 +23,7 @@ _COMMON = ("__init__.py", "secret_patterns.py", "visible.py")
 # The modules that start, watch and delete a machine.
 _MACHINE = (
     "__init__.py",
+    "extras.py",
     "kinds/__init__.py",
     "pool_kind.py",
     "naming.py",

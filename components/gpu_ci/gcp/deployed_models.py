@@ -6,10 +6,9 @@ from typing import Annotated, ClassVar
 
 import pulumi
 from pydantic import Field
-from pydantic.alias_generators import to_camel
 
-from .. import versions
 from ..args import Args, Input, StrictBool
+from ..plugin_resource import PluginResource
 
 
 class DeployedModelsArgs(Args):
@@ -23,7 +22,7 @@ class DeployedModelsArgs(Args):
     )
 
 
-class DeployedModels(pulumi.CustomResource):
+class DeployedModels(PluginResource):
     """Undeploys the models of a Vertex AI endpoint before the endpoint is deleted.
 
     Google refuses to delete an endpoint with deployed models, and the models are not part of a stack: `gpu-ci deploy`
@@ -39,11 +38,6 @@ class DeployedModels(pulumi.CustomResource):
 
     TYPE: ClassVar[str] = "gpu-ci:gcp:DeployedModels"
     ARGS: ClassVar[type[Args]] = DeployedModelsArgs
-    OUTPUTS: ClassVar[tuple[str, ...]] = ()
 
     def __init__(self, name: str, args: DeployedModelsArgs, opts: pulumi.ResourceOptions | None = None) -> None:
-        args.set_subject(f"DeployedModels '{name}'")
-        # The engine loads the plugin of this version.
-        defaults = pulumi.ResourceOptions(version=versions.PACKAGE)
-        given = {to_camel(field): getattr(args, field) for field in DeployedModelsArgs.model_fields}
-        super().__init__(self.TYPE, name, given, pulumi.ResourceOptions.merge(defaults, opts))
+        super().__init__(name, args, opts)

@@ -18,14 +18,14 @@ from ..args import Args, Integer
 from ..component import ImagePipeline
 from ..errors import invalid
 from ..labels import merge
+from ..machines.rules import machine_of
+from ..machines.runner import Registration, RunnerGithub, RunnerSettings
 from ..payload import lock
 from ..pool_args import EntryArgs
 from . import identities, schedules
 from .build.rules import BuildRegion
 from .build_program import LOCK, PIP_INSTALL, TYPES, BuildProgram, archive
 from .machine.args import GpuMachineArgs, ImageDriver
-from .machine.rules import machine_of
-from .machine.runner import Registration, RunnerGithub, RunnerSettings
 from .machine.software import INSTALLER_BRANCHES
 from .machine.template import machine_template
 

@@ -8,45 +8,18 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Annotated, Any, ClassVar
+from typing import Any
 
 import pulumi
 import pulumi_gcp as gcp
-from pydantic import Field
 
-from ..args import Args, Input, Integer
 from ..monitoring import alerts as rules
 from ..monitoring import log_metrics
+from ..runner_manager import ManagerAlerts
 
-Channel = Annotated[str, Field(pattern=r"^projects/[^/]+/notificationChannels/[0-9]+$")]
 # The time window of a query. A log line may reach a log-based metric ten minutes late
 # (cloud.google.com/logging/docs/logs-based-metrics/troubleshooting).
 _WINDOW_SEC = 900
-
-
-class ManagerAlerts(Args):
-    """The conditions for alerts about jobs that get no runner, and the notification channels."""
-
-    EXAMPLE: ClassVar[dict[str, Any]] = {"notificationChannels": ["projects/acme-ci/notificationChannels/1234567890"]}
-
-    notification_channels: list[Input[Channel]] = Field(
-        min_length=1,
-        max_length=16,
-        description="the notification channels of alerts, as projects/<project>/notificationChannels/<number>; list "
-        "them with gcloud beta monitoring channels list",
-    )
-    stalled_sec: Integer = Field(
-        default=1200,
-        ge=1200,
-        le=86400,
-        description="seconds without a complete pass of the manager after which to alert, 1200 to 86400",
-    )
-    wait_objective_sec: Integer = Field(
-        default=1800,
-        ge=60,
-        le=86400,
-        description="seconds that a job may wait for its runner before an alert, 60 to 86400",
-    )
 
 
 @dataclass(frozen=True)

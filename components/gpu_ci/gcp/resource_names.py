@@ -36,3 +36,5 @@ ImageRepositories = Annotated[
     Field(max_length=20, examples=[["projects/acme-ci/locations/us-central1/repositories/images"]]),
 ]
 ServiceAccountEmail = Annotated[str, Field(pattern=r"^[a-z0-9-]+@[a-z0-9.-]+\.gserviceaccount\.com$")]
+# cloud.google.com/storage/docs/buckets, "Bucket naming", without names of domains.
+BucketName = Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9_-]{1,61}[a-z0-9]$")]

@@ -3,121 +3,49 @@
 from __future__ import annotations
 
 import hashlib
-import re
 from typing import Annotated, Any, ClassVar
 
 import pulumi
 import pulumi_gcp as gcp
 from gpu_common import google_permissions
-from pydantic import AfterValidator, Field, field_validator
+from pydantic import AfterValidator, Field
 
 from .. import naming
-from ..args import Args, ComponentArgs, Input, Integer, PlainInput, StrictBool
+from ..args import Args, ComponentArgs, Input, PlainInput, StrictBool
 from ..component import Component
-from ..errors import invalid
 from ..labels import Labels, merge
+from ..runner_manager import ALERTS, BINARY_AUTHORIZATION, METRICS, ManagerAlerts, ManagerChoices
 from ..secret_manager import SecretName
 from . import identities, manager_permissions
-from .manager_metrics import BUDGETS, LATE, MEASURED, PASSES, ManagerAlerts, ManagerMetrics
+from .manager_metrics import BUDGETS, LATE, MEASURED, PASSES, ManagerMetrics
 from .network_choices import network_region
-from .resource_names import REGION, Project, ServiceAccountEmail, Template
+from .resource_names import REGION, BucketName, Project, ServiceAccountEmail, Template
 from .stopped_machines import StoppedMachines, StoppedMachinesArgs
 
-_DIGEST = r"@sha256:[0-9a-f]{64}$"
-_IMAGE = rf"^[a-z0-9][a-z0-9.-]*(:[0-9]+)?(/[a-z0-9._-]+)+(:[A-Za-z0-9._-]+)?{_DIGEST}"
 _KEY_FOLDER, _KEY_FILE = "/secrets/manager-app", "key.pem"
 # Discovery document run v2, workerPools.create, workerPoolId: fewer than 50 characters.
 _POOL_NAME_MOST = 49
 
 
-class ManagerChoices(Args):
-    """The settings of one runner manager."""
+class GoogleChoices(ManagerChoices):
+    """The settings of one runner manager on Cloud Run."""
 
-    EXAMPLE: ClassVar[dict[str, Any]] = {
-        "image": f"us-central1-docker.pkg.dev/acme-ci/build-builds-prod/runner-manager@sha256:{'0123456789abcdef' * 4}",
-        "region": "us-central1",
-    }
+    EXAMPLE: ClassVar[dict[str, Any]] = {**ManagerChoices.EXAMPLE, "region": "us-central1"}
 
-    image: str = Field(
-        description="the container image of the manager, by its digest, as registry/name@sha256:…; build it with "
-        "manager/Dockerfile",
-        json_schema_extra={"pattern": _IMAGE},
-    )
     region: Annotated[str, Field(pattern=REGION), AfterValidator(network_region)] = Field(
         description="the region where the manager runs and stores its state, such as us-central1"
     )
-    instances: Integer = Field(
-        default=1,
-        ge=1,
-        le=20,
-        description="the number of manager processes, 1 to 20; one of them acts, and the others wait until it ends",
-    )
-    alerts: ManagerAlerts | None = Field(
-        default=None,
-        description="alert policies for a stalled manager, for jobs that wait too long, and for budgets of teams; by "
-        "default none",
-    )
-    metrics: StrictBool = Field(
-        default=False,
-        description="whether to create log-based metrics in Cloud Monitoring from the manager's measurements, which "
-        "cost by volume; the manager's log contains the measurements in any case",
-    )
-    binary_authorization: StrictBool = Field(
-        default=False,
-        description="whether Cloud Run checks the image by the project's policy of Binary Authorization",
-    )
-
-    @field_validator("image")
-    @classmethod
-    def _image(cls, value: str) -> str:
-        if not re.search(_DIGEST, value):
-            hint = (
-                "a tag can point to another image later; run gcloud artifacts docker images describe to "
-                "print the digest"
-            )
-            raise invalid(
-                "is not pinned by its digest", "no-digest", expected="registry/name@sha256:<64 hex digits>", hint=hint
-            )
-        if not re.fullmatch(_IMAGE, value):
-            raise invalid(
-                "is not the address of a container image",
-                "not-an-image",
-                expected="registry/name@sha256:<64 hex digits>",
-            )
-        return value
+    alerts: ManagerAlerts | None = ALERTS
+    metrics: StrictBool = METRICS
+    binary_authorization: StrictBool = BINARY_AUTHORIZATION
 
 
-class ManagerSettings(ManagerChoices):
-    """The settings of a runner manager in a stack file."""
-
-    CREATES: ClassVar[tuple[str, ...]] = (
-        "gcp:cloudrunv2/workerPool:WorkerPool",
-        google_permissions.CUSTOM_ROLE,
-        "gcp:serviceaccount/iAMMember:IAMMember",
-        "gcp:storage/bucket:Bucket",
-        "gcp:storage/bucketIAMMember:BucketIAMMember",
-        "gcp:storage/bucketObject:BucketObject",
-        *identities.TYPES,
-        google_permissions.SECRET_MEMBER,
-    )
-    CREATES_WITH: ClassVar[dict[str, tuple[str, ...]]] = {
-        "metrics": ("gcp:logging/metric:Metric",),
-        "alerts": ("gcp:logging/metric:Metric", "gcp:monitoring/alertPolicy:AlertPolicy"),
-    }
-
-    others: dict[Annotated[str, Field(pattern=r"^[a-z]([-a-z0-9]{0,18}[a-z0-9])?$")], list[str]] = Field(
-        default={},
-        description="further managers with these settings: for each name, the pools that this manager serves; the "
-        "first manager serves every other pool",
-    )
-
-
-class RunnerManagerArgs(ManagerChoices, ComponentArgs):
+class RunnerManagerArgs(GoogleChoices, ComponentArgs):
     """The arguments of a runner manager on Google Cloud."""
 
     WIRING: ClassVar[frozenset[str]] = frozenset(
         {"project", "labels", "configuration", "app_key", "machine_accounts", "budgets", "standby_templates",
-         "bootstrap_roles"}
+         "bootstrap_roles", "secret_files", "mailboxes"}
     )  # fmt: skip
 
     project: Input[Project] = Field(description="the id (not the number) of the Google Cloud project of the pools")
@@ -131,9 +59,19 @@ class RunnerManagerArgs(ManagerChoices, ComponentArgs):
         "projects/<project>/secrets/<name>"
     )
     machine_accounts: dict[str, Input[ServiceAccountEmail]] = Field(
-        min_length=1,
-        description="for each pool, by its name in the configuration, the service account of its machines, "
-        "which the manager may use",
+        default={},
+        description="for each pool on Compute Engine, by its name in the configuration, the service account of its "
+        "machines, which the manager may use",
+    )
+    secret_files: dict[Annotated[str, Field(pattern=r"^[A-Z][A-Z0-9_]{0,60}$")], SecretName] = Field(
+        default={},
+        description="further secrets in Secret Manager, which the manager reads as files, by the environment variable "
+        "with the path of the file",
+    )
+    mailboxes: dict[str, Input[BucketName]] = Field(
+        default={},
+        description="the buckets of each gcp.Mailbox, by any name; the manager may read and write their objects, and "
+        "sign URLs of them",
     )
     bootstrap_roles: identities.BootstrapRoles = False
     budgets: StrictBool = Field(
@@ -155,7 +93,8 @@ class RunnerManager(Component):
     the manager's state and configuration, and a custom role for that bucket only. Custom roles in the project of the
     machines, with the permissions that the manager's API calls need; changes are limited to machines and disks of the
     pools by their names. Permission to use the service accounts of the pools only. Permission to read the secret with
-    the App's key only. With `alerts`: two alert policies, and the two
+    the App's key only, and those of `secretFiles`. With `mailboxes`: permission to read and write their objects. With
+    `alerts`: two alert policies, and the two
     log-based metrics that they read; with `budgets`, two more policies and one more metric. With `metrics`: the other
     log-based metrics. With `standbyTemplates`: a StoppedMachines resource, which deletes the stopped machines when the
     manager is deleted.
@@ -171,7 +110,7 @@ class RunnerManager(Component):
     TYPE: ClassVar[str] = "gpu-ci:gcp:RunnerManager"
     ARGS: ClassVar[type[Args]] = RunnerManagerArgs
     FIXED: ClassVar[dict[str, tuple[str, ...]]] = {"configuration": ("*",)}
-    EXAMPLE: ClassVar[dict[str, Any]] = ManagerChoices.EXAMPLE
+    EXAMPLE: ClassVar[dict[str, Any]] = GoogleChoices.EXAMPLE
 
     state_object: pulumi.Output[str]
     """Location of the manager's state, for the option --state of `gpu-ci manager status` and `gpu-ci explain`."""
@@ -210,7 +149,14 @@ class RunnerManager(Component):
             content_type="application/json",
             opts=self.child(),
         )
-        grants = [*self._machine_grants(), *self._state_grants(bucket), self._key_grant(), *self._stopped_machines()]
+        grants = [
+            *(self._machine_grants() if args.machine_accounts else []),
+            *self._state_grants(bucket),
+            self._secret_grant("app-key", args.app_key),
+            *(self._secret_grant(_folder_of(name), secret) for name, secret in args.secret_files.items()),
+            *self._mailbox_grants(),
+            *self._stopped_machines(),
+        ]
         self.state_object = pulumi.Output.concat("gs://", bucket.name, "/state.json")
         pool = self._worker_pool(pulumi.Output.concat("gs://", bucket.name, "/", configuration.name), grants)
         self._metrics_and_alerts()
@@ -279,11 +225,34 @@ class RunnerManager(Component):
             )
         ]
 
-    def _key_grant(self) -> pulumi.Resource:
+    def _mailbox_grants(self) -> list[pulumi.Resource]:
+        """Grant access to the objects of mailboxes, and the signature of URLs as the manager's own account."""
+        granted: list[pulumi.Resource] = [
+            gcp.storage.BucketIAMMember(
+                f"{self._name}-{name}-user",
+                bucket=bucket,
+                role="roles/storage.objectUser",
+                member=self._member,
+                opts=self.child(),
+            )
+            for name, bucket in sorted(self._args.mailboxes.items())
+        ]
+        if granted:
+            signer = gcp.serviceaccount.IAMMember(
+                f"{self._name}-signer",
+                service_account_id=self._account.name,
+                role="roles/iam.serviceAccountTokenCreator",
+                member=self._member,
+                opts=self.child(),
+            )
+            granted.append(signer)
+        return granted
+
+    def _secret_grant(self, role: str, secret: str) -> pulumi.Resource:
         return gcp.secretmanager.SecretIamMember(
-            f"{self._name}-app-key-reader",
-            project=self._args.app_key.split("/")[1],
-            secret_id=self._args.app_key,
+            f"{self._name}-{role}-reader",
+            project=secret.split("/")[1],
+            secret_id=secret,
             role="roles/secretmanager.secretAccessor",
             member=self._member,
             opts=self.child(),
@@ -294,6 +263,37 @@ class RunnerManager(Component):
     ) -> gcp.cloudrunv2.WorkerPool:
         args = self._args
         command = ["manager", "run", "--json", "--app-key", f"{_KEY_FOLDER}/{_KEY_FILE}"]
+        files = {_folder_of(variable): variable for variable in sorted(args.secret_files)}
+        envs = [{"name": variable, "value": f"/secrets/{each}/{_KEY_FILE}"} for each, variable in files.items()]
+        secrets = {"app-key": (_KEY_FOLDER, args.app_key)} | {
+            each: (f"/secrets/{each}", args.secret_files[variable]) for each, variable in files.items()
+        }
+        template: Any = {
+            "service_account": self._account.email,
+            # The manager reads its configuration when it starts. The annotation makes Cloud Run start a new
+            # revision if the configuration changes.
+            "annotations": {"gpu-ci-configuration": pulumi.Output.from_input(args.configuration).apply(_digest)},
+            "containers": [
+                {
+                    "image": args.image,
+                    "args": [*command, "--config", configuration, "--state", self.state_object],
+                    "resources": {"limits": {"cpu": "1", "memory": "512Mi"}},
+                    **({"envs": envs} if envs else {}),
+                    # Cloud Run mounts each secret in a folder of its own.
+                    "volume_mounts": [{"name": each, "mount_path": folder} for each, (folder, _) in secrets.items()],
+                }
+            ],
+            "volumes": [
+                {
+                    "name": each,
+                    "secret": {
+                        "secret": self._secret_name(secret),
+                        "items": [{"path": _KEY_FILE, "version": "latest"}],
+                    },
+                }
+                for each, (_, secret) in secrets.items()
+            ],
+        }
         return gcp.cloudrunv2.WorkerPool(
             f"{self._name}-workers",
             project=args.project,
@@ -306,26 +306,7 @@ class RunnerManager(Component):
             deletion_protection=False,
             binary_authorization={"use_default": True} if args.binary_authorization else None,
             scaling={"manual_instance_count": args.instances},
-            template={
-                "service_account": self._account.email,
-                # The manager reads its configuration when it starts. The annotation makes Cloud Run start a new
-                # revision if the configuration changes.
-                "annotations": {"gpu-ci-configuration": pulumi.Output.from_input(args.configuration).apply(_digest)},
-                "containers": [
-                    {
-                        "image": args.image,
-                        "args": [*command, "--config", configuration, "--state", self.state_object],
-                        "resources": {"limits": {"cpu": "1", "memory": "512Mi"}},
-                        "volume_mounts": [{"name": "app-key", "mount_path": _KEY_FOLDER}],
-                    }
-                ],
-                "volumes": [
-                    {
-                        "name": "app-key",
-                        "secret": {"secret": self._key_name(), "items": [{"path": _KEY_FILE, "version": "latest"}]},
-                    }
-                ],
-            },
+            template=template,
             opts=self.child(depends_on=grants, ignore_changes=["launchStage"]),
         )
 
@@ -344,14 +325,19 @@ class RunnerManager(Component):
         if args.metrics:
             monitoring.metrics(MEASURED)
 
-    def _key_name(self) -> pulumi.Output[str]:
+    def _secret_name(self, secret: str) -> pulumi.Output[str]:
         """Return the secret's name for Cloud Run: the short name if the secret is in the worker pool's project.
 
         Source: run v2, SecretVolumeSource.
         """
-        _, project_of_key, _, name = self._args.app_key.split("/")
+        _, project_of_secret, _, name = secret.split("/")
         project = pulumi.Output.from_input(self._args.project)
-        return project.apply(lambda own: name if own == project_of_key else self._args.app_key)
+        return project.apply(lambda own: name if own == project_of_secret else secret)
+
+
+def _folder_of(variable: str) -> str:
+    """Return the folder and the volume of a secret, such as gpu-ci-jarvislabs-token."""
+    return variable.removesuffix("_FILE").lower().replace("_", "-")
 
 
 def _digest(text: str) -> str:

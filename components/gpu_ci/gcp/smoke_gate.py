@@ -6,11 +6,10 @@ from typing import Annotated, ClassVar, Literal
 
 import pulumi
 from pydantic import Field
-from pydantic.alias_generators import to_camel
 
-from .. import versions
 from ..args import Args, Input, Integer
 from ..labels import AllLabels
+from ..plugin_resource import PluginResource
 from .resource_names import Template, Zone
 
 
@@ -39,7 +38,7 @@ class SmokeGateArgs(Args):
     )
 
 
-class SmokeGate(pulumi.CustomResource):
+class SmokeGate(PluginResource):
     """A smoke check of a template on one machine. The creation of the resource fails if the check fails.
 
     Creates: no permanent resources. It starts one machine from the template, waits for the verdict of the check that
@@ -67,13 +66,4 @@ class SmokeGate(pulumi.CustomResource):
     """Zone in which the check ran; empty if it did not run."""
 
     def __init__(self, name: str, args: SmokeGateArgs, opts: pulumi.ResourceOptions | None = None) -> None:
-        args.set_subject(f"SmokeGate '{name}'")
-        # The engine loads the plugin of this version.
-        defaults = pulumi.ResourceOptions(version=versions.PACKAGE)
-        # The fields get the engine's names here. Pulumi's own translation of names would also change the keys of
-        # labels.
-        given = {to_camel(field): getattr(args, field) for field in SmokeGateArgs.model_fields}
-        outputs = dict.fromkeys(map(to_camel, self.OUTPUTS))
-        super().__init__(self.TYPE, name, {**given, **outputs}, pulumi.ResourceOptions.merge(defaults, opts))
-        for output in self.OUTPUTS:
-            setattr(self, output, self.__dict__[to_camel(output)])
+        super().__init__(name, args, opts)

@@ -6,10 +6,9 @@ from typing import Annotated, ClassVar
 
 import pulumi
 from pydantic import Field
-from pydantic.alias_generators import to_camel
 
-from .. import versions
 from ..args import Args, Input
+from ..plugin_resource import PluginResource
 from .resource_names import Template
 
 
@@ -25,7 +24,7 @@ class StoppedMachinesArgs(Args):
     )
 
 
-class StoppedMachines(pulumi.CustomResource):
+class StoppedMachines(PluginResource):
     """Deletes the stopped machines of a runner manager when the manager is removed from the stack.
 
     Creates: nothing, because the manager creates the machines. Costs: nothing.
@@ -39,11 +38,6 @@ class StoppedMachines(pulumi.CustomResource):
 
     TYPE: ClassVar[str] = "gpu-ci:gcp:StoppedMachines"
     ARGS: ClassVar[type[Args]] = StoppedMachinesArgs
-    OUTPUTS: ClassVar[tuple[str, ...]] = ()
 
     def __init__(self, name: str, args: StoppedMachinesArgs, opts: pulumi.ResourceOptions | None = None) -> None:
-        args.set_subject(f"StoppedMachines '{name}'")
-        # The engine loads the plugin of this version.
-        defaults = pulumi.ResourceOptions(version=versions.PACKAGE)
-        given = {to_camel(field): getattr(args, field) for field in StoppedMachinesArgs.model_fields}
-        super().__init__(self.TYPE, name, given, pulumi.ResourceOptions.merge(defaults, opts))
+        super().__init__(name, args, opts)

@@ -17,6 +17,7 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from ..extras import EXTRA_OF
 from ..pool_kind import PoolKind
 
 if TYPE_CHECKING:
@@ -52,7 +53,8 @@ class ComponentInfo:
     @property
     def extras(self) -> set[str]:
         """The extras of this package that the component needs. A pool on a cluster creates Kubernetes objects."""
-        return {self.cloud, "kubernetes"} if self.on_cluster else {self.cloud}
+        own = {self.cloud} & set(EXTRA_OF.values())  # a rented machine needs the cloud of its mailbox
+        return own | {"kubernetes"} if self.on_cluster else own
 
     def load(self) -> type[Component]:
         """Import the class, and with it the Pulumi package of its cloud."""

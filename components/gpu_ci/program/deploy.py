@@ -74,7 +74,7 @@ def _deploy() -> None:
 
     # One component for each pool, wired to the networks, the runner group and the clusters.
     late = LateInputs({region: network.subnetwork for region, network in networks.items()}, group, shared)
-    built = pools.build(stack.specs, late)
+    built = pools.build(stack.specs, late, manager.names(stack.manager))
 
     # One component for each notebook pipeline, after the check of its pool.
     if stack.notebooks:

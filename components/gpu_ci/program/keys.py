@@ -9,8 +9,8 @@ from typing import ClassVar
 
 from pydantic import Field
 
-from gpu_ci.gcp.runner_manager import ManagerSettings
 from gpu_ci.stack.github import Github
+from gpu_ci.stack.manager import ManagerSettings
 from gpu_ci.stack.notebooks import NotebookEntry
 from gpu_ci.stack.parse import NOTEBOOKS, PROJECT
 from gpu_ci.stack.site import GITHUB, MANAGER, SITE, Provider, Site
@@ -37,7 +37,7 @@ class Keys(Provider):
         default=None, description="settings on GitHub: a runner group, secrets, variables and repository rules"
     )
     manager: ManagerSettings | None = Field(
-        default=None, description="the runner manager on Google Cloud; by default the stack creates none"
+        default=None, description="the runner manager on Cloud Run or Amazon ECS; by default the stack creates none"
     )
     teams: Teams = Field(
         default={}, description="teams by name: their repositories, for `gpu-ci cost report`, and what they may spend"

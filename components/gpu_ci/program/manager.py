@@ -20,11 +20,11 @@ from gpu_ci.stack.teams import Team
 from .pools import Built
 
 if TYPE_CHECKING:
-    from gpu_ci.gcp.runner_manager import ManagerSettings
+    from gpu_ci.stack.manager import ManagerSettings
 
 
 def build(stack: Stack, built: Sequence[Built]) -> dict[str, Any]:
-    """Create the runner managers on Google Cloud if the stack file has the key gpu-ci:manager.
+    """Create the runner managers if the stack file has the key gpu-ci:manager.
 
     Returns:
         The outputs of the stack: `manager` with the configuration of the first manager, `runnerManager` with the
@@ -55,21 +55,42 @@ def _manager(
     managed: Mapping[str, ManagedPool],
     configuration: dict[str, Any],
 ) -> dict[str, Any]:
-    from gpu_ci.gcp.runner_manager import RunnerManager, RunnerManagerArgs
-
     served = {each["name"]: managed[each["name"]] for each in configuration["pools"]}
-    manager = RunnerManager(
-        f"manager-{name}" if name else "manager",
-        RunnerManagerArgs(
-            **{field: value for field, value in choices if field != "others"},
+    component = f"manager-{name}" if name else "manager"
+    # The keys are sorted, so that the same configuration is always the same text.
+    text = pulumi.Output.json_dumps(configuration, sort_keys=True)
+    if choices.on_aws:
+        from gpu_ci.aws import runner_manager as on_aws
+
+        # All pools of a manager have the same mailbox.
+        mailbox = configuration["pools"][0]["mailbox"]
+        args = on_aws.RunnerManagerArgs(
+            **choices.own,
+            tags=dict(stack.site.labels),
+            manager=configuration["name"],
+            configuration=text,
+            app_key=app_key,
+            mailbox_bucket=mailbox["bucket"],
+            mailbox_region=mailbox["region"],
+        )
+        return on_aws.RunnerManager(component, args).state()
+    from gpu_ci.gcp import runner_manager as on_google
+
+    manager = on_google.RunnerManager(
+        component,
+        on_google.RunnerManagerArgs(
+            **choices.own,
             project=stack.project,
             labels=dict(stack.site.labels),
             bootstrap_roles=stack.site.bootstrap_roles,
-            # The keys are sorted, so that the same configuration is always the same text.
-            configuration=pulumi.Output.json_dumps(configuration, sort_keys=True),
+            configuration=text,
             app_key=app_key,
             budgets="teams" in configuration,
-            machine_accounts={pool: each.service_account_email for pool, each in served.items()},
+            machine_accounts={
+                pool: email for pool, each in served.items() if (email := each.service_account_email) is not None
+            },
+            secret_files={name: secret for each in served.values() for name, secret in each.secret_files.items()},
+            mailboxes={name: bucket for each in served.values() for name, bucket in each.mailboxes.items()},
             standby_templates=[template for each in served.values() for template in each.standby_templates],
         ),
     )
@@ -124,6 +145,11 @@ def facts(
             **({"teams": budgets} if budgets else {}),
         }
     return configurations
+
+
+def names(choices: ManagerSettings | None) -> list[str]:
+    """Return the names of the runner managers of the stack, as in the labels of their machines."""
+    return [_label(name) for name in ("", *(choices.others if choices else {}))]
 
 
 def _label(name: str) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import pulumi
@@ -28,6 +28,8 @@ class LateInputs:
     """The created subnetwork of each region under `networks` of the site."""
     runner_group: pulumi.Output[str] | None
     clusters: Mapping[str, SharedCluster]
+    shared: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    """The wiring of each pool from the resources that the pools of its kind share."""
 
     def given_to(self, spec: S) -> tuple[S, pulumi.ResourceOptions | None]:
         """Return the entry with its late inputs, and the options of its component.
@@ -39,7 +41,13 @@ class LateInputs:
             on_cluster, options = self.clusters[spec.cluster].args_of(spec)
             return replace(spec, args=on_cluster), options
         args: Any = spec.args or spec.model(**spec.choices, **spec.wiring)
-        own = args.wiring_of({"subnetwork": self.subnetworks.get(spec.region), "ladder_subnetworks": self.subnetworks})
+        own = args.wiring_of(
+            {
+                "subnetwork": self.subnetworks.get(spec.region),
+                "ladder_subnetworks": self.subnetworks,
+                **self.shared.get(spec.path, {}),
+            }
+        )
         given = dict(args)
         late = {name: {**given[name], **new} if isinstance(new, Mapping) else new for name, new in own.items() if new}
         args = args.model_copy(update=late)
@@ -61,10 +69,29 @@ class Built:
     component: Component
 
 
-def build(specs: Iterable[PoolSpec], late: LateInputs) -> list[Built]:
-    """Create one component for each pool."""
+def build(specs: Sequence[PoolSpec], late: LateInputs, managers: Sequence[str] = ()) -> list[Built]:
+    """Create what the pools of a kind share, and one component for each pool.
+
+    Args:
+        specs: The pools.
+        late: The outputs of other resources.
+        managers: The names of the stack's runner managers.
+    """
+    late = replace(late, shared=_shared(specs, managers))
     ready = [late.given_to(spec) for spec in specs]
     return [Built(spec, spec.component(spec.name, spec.args, options)) for spec, options in ready]
+
+
+def _shared(specs: Iterable[PoolSpec], managers: Sequence[str]) -> dict[str, Mapping[str, Any]]:
+    """Create what the pools of each kind share, and return its wiring by the paths of the pools."""
+    by_component: dict[type[Component], dict[str, PoolSpec]] = {}
+    for spec in specs:
+        by_component.setdefault(spec.component, {})[spec.name] = spec
+    return {
+        pools[name].path: wiring
+        for component, pools in by_component.items()
+        for name, wiring in component.shared({name: spec.args for name, spec in pools.items()}, managers).items()
+    }
 
 
 def facts(built: Sequence[Built]) -> dict[str, dict[str, Any]]:

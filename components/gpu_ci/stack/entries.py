@@ -61,6 +61,11 @@ class Spec:
         return self.component.TYPE.split(":")[1]
 
     @property
+    def uses_google(self) -> bool:
+        """Whether it has resources in the project of the stack."""
+        return self.cloud == "gcp" or self.model.uses_google(self.choices)
+
+    @property
     def model(self) -> type[EntryArgs]:
         """The model of the arguments."""
         return cast("type[EntryArgs]", self.component.ARGS)
@@ -131,9 +136,9 @@ def check_entries(
     known = clusters.known(described)
     for name, entry in sorted(value.items()):
         path = join(family.key, name)
-        problems += name_problems(family, path, name)
         component, wrong = _component_of(family, path, entry)
-        problems += wrong
+        most = cast("type[EntryArgs]", component.ARGS).NAME_MOST if component else 0
+        problems += name_problems(family, path, name, most) + wrong
         if component is None:
             continue
         given = {key: each for key, each in entry.items() if key != "kind"}
@@ -165,13 +170,13 @@ def region_of_choices(choices: Mapping[str, Any]) -> str:
     return region_of(zones[0]) if isinstance(zones, list) and zones and isinstance(zones[0], str) else ""
 
 
-def name_problems(family: Family, path: str, name: str) -> list[Problem]:
+def name_problems(family: Family, path: str, name: str, most: int = 0) -> list[Problem]:
     """Report an invalid name. The name of an entry becomes part of the names of its resources."""
     try:
-        naming.check(family.noun, name)
+        naming.check(family.noun, name, most)
     except ArgsError as error:
         # The suggestion omits the hash that `fit` adds. A name that looks like a secret is not shown.
-        better = naming.fit(name, 40)[:-7] if redact(name) == name else family.example_name
+        better = naming.fit(name, most or 40)[:-7] if redact(name) == name else family.example_name
         text = "the name has a form that is not accepted"
         return [Problem(path, text, each.got, each.expected, f"such as {better}", each.rule) for each in error.problems]
     return []

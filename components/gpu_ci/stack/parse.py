@@ -24,13 +24,13 @@ from .entries import Spec, check_entries
 from .hints import section, with_hints
 from .images import IMAGES
 from .lines import LineOf, no_line
+from .manager import ManagerSettings, on_aws
 from .pools import POOLS, PoolSpec
 from .quotas import QUOTAS, Quotas
 from .site import GITHUB, MANAGER, SITE, GithubOwner, Provider, Site
 from .teams import TEAMS, Team
 
 if TYPE_CHECKING:
-    from ..gcp.runner_manager import ManagerSettings
     from ..kubernetes.cluster import Cluster
     from .github import Github
     from .notebooks import NotebookEntry
@@ -211,7 +211,7 @@ class Stack:
 
     @cached_property
     def _manager(self) -> tuple[ManagerSettings | None, list[Problem]]:
-        return _with_package(MANAGER, self._parsed_manager)
+        return section(ManagerSettings, MANAGER, self.values[MANAGER])
 
     @cached_property
     def _teams(self) -> tuple[dict[str, Team], list[Problem]]:
@@ -229,7 +229,7 @@ class Stack:
         if none := pools.missing(given):
             return [], none
         specs, problems = check_entries(pools.FAMILY, PoolSpec, given, of_clusters, self._has_clusters, self._wiring)
-        return specs, problems + pools.same_labels(specs)
+        return specs, problems + pools.same_labels(specs) + pools.problems_of_kinds(specs)
 
     @cached_property
     def _pipelines(self) -> tuple[list[Spec], list[Problem]]:
@@ -267,11 +267,13 @@ class Stack:
 
     def _project_problems(self) -> list[Problem]:
         project, specs = self.values[PROJECT], [*self.specs, *self.pipelines]
-        only_aws = bool(specs) and self.values[MANAGER] is None and all(spec.cloud == "aws" for spec in specs)
+        manager = self.values[MANAGER]
+        on_google = manager is not None and not on_aws(manager)
+        only_aws = bool(specs) and not on_google and not any(spec.uses_google for spec in specs)
         google_secrets = [path for key in KEYS for path in _google_secrets(self.values[key], key)]
         # Without any pool, nothing says which cloud it needs, and the missing pool is a problem of its own.
         no_pools = POOLS not in self.secrets and bool(pools.missing(self.values[POOLS]))
-        nothing = no_pools and not specs and self.values[MANAGER] is None
+        nothing = no_pools and not specs and not on_google
         needed = project is not None or (self.complete and not (nothing or (only_aws and not google_secrets)))
         if not needed or PROJECT in self.secrets:
             return []
@@ -282,13 +284,6 @@ class Stack:
             hint = "keep the secrets in AWS Secrets Manager, and the stack needs no project (docs/guides/eks.md)"
             found = [replace(each, text=text, hint=hint) for each in found]
         return found
-
-    def _parsed_manager(self) -> tuple[ManagerSettings | None, list[Problem]]:
-        if self.values[MANAGER] is None:
-            return None, []
-        from ..gcp.runner_manager import ManagerSettings  # loads Pulumi's Google package, which only some stacks need
-
-        return section(ManagerSettings, MANAGER, self.values[MANAGER])
 
     def _parsed_notebooks(self) -> tuple[dict[str, NotebookEntry], list[Problem]]:
         if self.values[NOTEBOOKS] is None:

@@ -77,6 +77,14 @@ def images(pools: Iterable[tuple[str, PoolArgs]]) -> list[str]:
     return list(dict.fromkeys(image for _, args in pools for image in args.boot_images))
 
 
+def problems_of_kinds(specs: Iterable[PoolSpec]) -> list[Problem]:
+    """Report what the pools of a kind cannot have together."""
+    by_model: dict[type[PoolArgs], dict[str, Mapping[str, Any]]] = {}
+    for spec in specs:
+        by_model.setdefault(spec.model, {})[spec.path] = spec.choices
+    return [problem for model, pools in by_model.items() for problem in model.problems_of_all(pools)]
+
+
 def same_labels(specs: Iterable[PoolSpec]) -> list[Problem]:
     """Report pools with the same runner labels: GitHub would send the same jobs to both."""
     owners: dict[frozenset[str], PoolSpec] = {}

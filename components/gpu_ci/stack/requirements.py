@@ -16,6 +16,7 @@ from ..pool_kind import EXAMPLE_KIND
 from ..secret_manager import aws_secret
 from ..validation_errors import join
 from .entries import Spec
+from .manager import on_aws
 from .pools import POOLS, PoolSpec
 from .site import GITHUB, MANAGER, SITE, Site
 
@@ -149,7 +150,7 @@ def _registered_by(what: str, choices: Iterable[PoolSpec]) -> list[str]:
 
 
 def missing_for_manager(choices: list[PoolSpec], values: Mapping[str, Any], unread: Collection[str]) -> list[Problem]:
-    """Report missing keys that the runner manager needs: its App, a runner group, and a pool of machines."""
+    """Report missing keys that the runner manager needs: its App, a runner group, a pool, and the secrets of pools."""
     if values.get(MANAGER) is None:
         return []
     site, github = values.get(SITE), values.get(GITHUB)
@@ -169,13 +170,56 @@ def missing_for_manager(choices: list[PoolSpec], values: Mapping[str, Any], unre
             "such as runnerGroup: {repositories: [kernels]}",
         ),
         POOLS: (machines, f"a pool of kind {EXAMPLE_KIND}", "docs/start/add-a-pool.md"),
+        **{
+            f"{spec.path}.{name}": (
+                spec.choices.get(name),
+                "the name of a secret in Secret Manager",
+                f"such as {name}: projects/acme-ci/secrets/NAME",
+            )
+            for spec in choices
+            for name in spec.model.SECRETS_OF_MANAGER
+            if not on_aws(values[MANAGER])  # it serves none of these pools (_other_cloud)
+        },
     }
     missing = [
         Problem(path, f"is missing, and {MANAGER} needs it", "nothing", expected, hint, rule="missing")
         for path, (value, expected, hint) in needed.items()
         if not value and not path.startswith(tuple(unread))
     ]
-    return missing + (_other_managers(values[MANAGER], machines) if machines else [])
+    problems = missing + (_other_managers(values[MANAGER], machines) if machines else [])
+    return problems + _other_cloud(choices, values[MANAGER], given.get("managerApp"))
+
+
+def _other_cloud(choices: list[PoolSpec], manager: Any, app: Any) -> list[Problem]:
+    """Report the pools and the key for which the manager has no credentials where it runs."""
+    if not isinstance(manager, Mapping):
+        return []
+    aws = on_aws(manager)
+    own, name = ("aws", "AWS") if aws else ("gcp", "Google Cloud")
+    problems = [
+        Problem(
+            f"{spec.path}.kind",
+            f"is served by the manager, which runs on {name} and has no credentials for these machines or for their "
+            "mailbox",
+            spec.kind,
+            hint=f"create another stack for it, or run the manager yourself without {MANAGER}",
+            rule="other-cloud",
+        )
+        for spec in choices
+        if spec.model.REGISTERED_BY == "machines"
+        and spec.cloud != own
+        and (aws or not spec.model.uses_google(spec.choices))
+    ]
+    key = app.get("privateKey") if isinstance(app, Mapping) else None
+    if isinstance(key, str) and bool(aws_secret(key)) is not aws:
+        path = f"{SITE}.github.managerApp.privateKey"
+        own, expected = "Secret Manager", "projects/<project>/secrets/<name>"
+        if aws:
+            own, expected = "AWS Secrets Manager", "arn:aws:secretsmanager:<region>:<account>:secret:<name>"
+        text = f"is in another store than {own}, from which the runner manager reads its key"
+        hint = f"store the key there, or correct {MANAGER}.region"
+        problems.append(Problem(path, text, "a secret of the other cloud", expected, hint, "other-secret-store"))
+    return problems
 
 
 def _other_managers(manager: Any, machines: Collection[str]) -> list[Problem]:

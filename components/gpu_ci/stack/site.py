@@ -25,7 +25,7 @@ from ..gcp.regions import COMPUTE
 from ..gcp.resource_names import REGION, ZONE, Project, Subnetwork
 from ..github.plans import Plan
 from ..labels import Labels
-from ..secret_manager import StackSecret, aws_secret
+from ..secret_manager import StackSecret
 
 SITE, GITHUB, MANAGER = "gpu-ci:site", "gpu-ci:github", "gpu-ci:manager"
 """The keys of a stack file for the site, for settings on GitHub, and for the runner manager."""
@@ -73,7 +73,7 @@ class GithubApp(Args):
     )
     private_key: StackSecret = Field(
         description="the secret with the App's private key: projects/<project>/secrets/<name> in Secret Manager, or "
-        "the ARN of a secret in AWS Secrets Manager, which the runner manager and machines cannot read",
+        "the ARN of a secret in AWS Secrets Manager, which machines and a runner manager on Google Cloud cannot read",
         examples=["projects/acme-ci/secrets/github-app-key"],
     )
 
@@ -125,18 +125,6 @@ class GithubOwner(Args):
         "name of the pool, with the same permission. Jobs of a pool with containerMode kubernetes or "
         "kubernetes-novolume can read the key",
     )
-
-    @field_validator("manager_app")
-    @classmethod
-    def _readable_on_google(cls, value: GithubApp | None) -> GithubApp | None:
-        if value is not None and aws_secret(value.private_key):
-            problem = invalid(
-                "is in AWS Secrets Manager, but the runner manager reads its key from Secret Manager",
-                "other-secret-store",
-                safe_hint="projects/<project>/secrets/<name>",
-            )
-            raise_problems([at_path(problem, "an ARN", "privateKey")])
-        return value
 
     @field_validator(*_APPS)
     @classmethod

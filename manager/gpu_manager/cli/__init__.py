@@ -1,1 +1,1 @@
-"""The commands `gpu-ci manager run`, `gpu-ci manager status` and `gpu-ci explain`."""
+"""The commands of the group `gpu-ci manager`, and `gpu-ci explain` and `gpu-ci job`."""

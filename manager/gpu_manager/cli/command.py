@@ -13,6 +13,7 @@ from gpu_ci.cli.output import note, print_json, print_table
 
 from ..view import NEXT_STEPS
 from . import options
+from .reap_command import command as reap
 from .run_command import command as run
 
 # A manager makes at least one pass each minute, and a pass may take a minute or two.
@@ -31,9 +32,11 @@ def command() -> None:
       gpu-ci manager run --app-key manager-app.pem
       gpu-ci manager status
       gpu-ci manager records > records.jsonl
+      gpu-ci manager reap
     """
 
 
+command.add_command(reap)
 command.add_command(run)
 
 

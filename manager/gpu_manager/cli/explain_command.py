@@ -92,12 +92,21 @@ def command(
         and job_id in (None, job["id"])
         and attempt in (None, job["attempt"])
     ]
+    cancelled = [
+        run
+        for run in view.get("cancelled", [])  # the state of an older manager has none
+        if run["repository"].lower() == address["repository"].lower()
+        and run["run"] == int(address["run"])
+        and attempt in (None, run["attempt"])
+    ]
     if as_json:
-        print_json({"at": view["at"], "jobs": jobs})
+        print_json({"at": view["at"], "jobs": jobs, "cancelled": cancelled})
         return
     if warning := stale(view["at"]):
         click.echo(f"as of {age(view['at'])} ago{warning}")
-    if not jobs:
+    for run in cancelled:
+        click.echo(f"The manager has cancelled attempt {run['attempt']} of this run: queue-timeout: {run['detail']}")
+    if not jobs and not cancelled:
         labels = "; ".join(f"{pool['name']}: {', '.join(pool['labels'])}" for pool in view["pools"])
         click.echo(f"As of {age(view['at'])} ago the manager has no such job that waits or runs.")
         click.echo(

@@ -1,8 +1,8 @@
 """`gpu-ci job`: runs one job in the sandbox from the queue to its end, and prints each step.
 
-The sandbox serves Compute Engine and GitHub on this computer. Everything else is real: `gpu-ci manager run`, the boot
-agent on the machine, the smoke check (on the CPU), and the job's own commands. This is the only module of gpu-ci that
-imports the sandbox.
+The sandbox serves Compute Engine, EC2, Jarvis Labs and GitHub on this computer. Everything else is real: `gpu-ci
+manager run`, the boot agent on the machine, the smoke check (on the CPU), and the job's own commands. This is the only
+module of gpu-ci that imports the sandbox.
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ from typing import IO, Any
 import click
 from gpu_ci.cli.output import InputError
 from pulumi_sandbox.engine.model import write_whole
-from pulumi_sandbox.providers.gcp.compute.vm_store import INSTANCE, SERIAL
+from pulumi_sandbox.providers.gcp.compute.vm_store import SERIAL
 from pulumi_sandbox.providers.github.actions.state import COMPLETED, JOB, Actions
 from pulumi_sandbox.providers.github.repositories import Repositories
 from pulumi_sandbox.providers.rsa_key import private_key
 from pulumi_sandbox.workspace import ENDPOINT, NoProjectError, Workspace, serving_process
-from pulumi_sandbox.world.store import World
+from pulumi_sandbox.world.store import Record, World
 
 BIN = Path(sys.executable).parent
 """The folder of `gpu-ci` and `pulumi-sandbox`."""
@@ -49,6 +49,8 @@ STEPS = {
 }
 _STEP = re.compile(r"GPU-AGENT-STEP (\{.*\})")
 _RESULT = re.compile(r"SMOKE-RESULT ([A-Za-z0-9+/=]+)")
+_INSTANCE = "*/instance:Instance"
+"""The machines of all clouds in the world."""
 # Where the manager's files are, in the folder of the sandbox. `gpu-ci manager status` names them too.
 _FOLDER, _CONFIGURATION, _STATE = "manager", "manager.json", "state.sqlite"
 _LIMIT_SEC = 600
@@ -85,13 +87,18 @@ class Terminal:
 
 @click.command("job")
 @click.option("--stack", default="dev", show_default=True, help="A stack that is up in the sandbox.")
-@click.option("--pool", default="", help="The pool whose labels the job has. By default: the first one.")
+@click.option(
+    "--pool",
+    default="",
+    help="The pool whose labels the job has, or the end of its name, such as rented. By default: the first one on "
+    "Compute Engine.",
+)
 @click.option("--repository", default="", help="The repository of the job. By default: one that can use the pool.")
 @click.option("--run", "scripts", multiple=True, metavar="SCRIPT",
               help="A step of the job; may be given again. By default: two commands, one of torch.")  # fmt: skip
 @click.option("--json", "as_json", is_flag=True, help="Print each line as JSON.")
 def command(stack: str, pool: str, repository: str, scripts: tuple[str, ...], as_json: bool) -> int:
-    """Run one job in the sandbox, on a pool on Compute Engine, and print each step.
+    """Run one job in the sandbox, on a pool on Compute Engine, EC2 or rented hosts, and print each step.
 
     The runner manager starts a machine for the job. The machine runs the smoke check and the job on this computer, as
     your user, and is deleted. Deploy the stack first: pulumi-sandbox up. The exit code is 0 if the job succeeded.
@@ -108,11 +115,13 @@ def command(stack: str, pool: str, repository: str, scripts: tuple[str, ...], as
             raise InputError(str(error)) from None
         if process is not None:
             raise already_served(process)
-        configuration(stack)  # the servers need packages that a stack without a manager does not have
+        # The servers need packages that a stack without a manager does not have.
+        first = configuration(stack, pool)["pools"][0]
         # Run this program again with the servers of the sandbox and their environment.
         again = [str(BIN / "gpu-ci"), "job", "--stack", stack, "--pool", pool, "--repository", repository]
         again += [word for script in scripts for word in ("--run", script)] + ["--json"] * as_json
-        servers = subprocess.Popen([BIN / "pulumi-sandbox", "serve", "--exec", "--", *again])
+        others = ["--jarvislabs", first["account"]] if first.get("supplier") == "jarvislabs" else []
+        servers = subprocess.Popen([BIN / "pulumi-sandbox", "serve", *others, "--exec", "--", *again])
         while True:
             try:
                 return servers.wait()
@@ -171,15 +180,8 @@ def explain_command(url: str, folder: Path) -> str:
 
 def run_job(stack: str, pool: str, repository: str, scripts: Sequence[str], terminal: Terminal) -> int:
     """Queue a job, run a manager until the job and its machine have ended, and print each step."""
-    config = configuration(stack)
-    pool_config = next((each for each in config["pools"] if pool in ("", each["name"])), None)
-    if pool_config is None:
-        raise InputError(
-            "no such pool on Compute Engine",
-            got=pool,
-            expected=f"one of {', '.join(each['name'] for each in config['pools'])}",
-            hint=_NO_KUBERNETES,
-        )
+    config = configuration(stack, pool)
+    pool_config = config["pools"][0]
     workspace = Workspace.find()
     folder = workspace.root / _FOLDER
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -297,7 +299,7 @@ class Machines:
         kind, subject, detail = event["event"], event["subject"], event["detail"]
         if kind in ("insert", "start-machine"):
             # The lines of the earlier boot on the serial port are printed already.
-            instances = self._world.find(INSTANCE, name=subject) if kind == "start-machine" else ()
+            instances = self._rows(subject) if kind == "start-machine" else ()
             self._printed[subject] = sum(len(str(record.outputs.get(SERIAL, ""))) for record in instances)
             self._since[subject], self._places[subject] = time.monotonic(), detail
             noun = "machine" if kind == "insert" else "the machine on standby"
@@ -308,7 +310,9 @@ class Machines:
             self._line("standby", f"machine {subject}: {detail}")
         elif kind in ("delete", "preempted") and subject in self._since:
             self._seconds[subject] = time.monotonic() - self._since[subject]
-            self._line("deleted" if kind == "delete" else kind, f"machine {subject}: {detail or 'Google took it back'}")
+            self._line(
+                "deleted" if kind == "delete" else kind, f"machine {subject}: {detail or 'the cloud took it back'}"
+            )
         elif kind == "job-runs":
             self._line("runs", f"{subject} {detail}")
         elif kind == "job-ended":
@@ -326,12 +330,16 @@ class Machines:
 
     def any_left(self) -> bool:
         """Return True if a machine still exists."""
-        return any(self._world.find(INSTANCE, name=name) for name in self._since)
+        return any(self._rows(name) for name in self._since)
+
+    def _rows(self, name: str) -> list[Record]:
+        """Return the machine of this name in the world. The name of a rented VM has more parts."""
+        return [row for row in self._world.find(_INSTANCE) if f"{row.outputs.get('name')}-".startswith(f"{name}-")]
 
     def read_serial_ports(self) -> None:
         """Print what the machines have written to their serial ports since the last call."""
         for name in self._since:
-            for record in self._world.find(INSTANCE, name=name):
+            for record in self._rows(name):
                 text = str(record.outputs.get(SERIAL, ""))
                 new, self._printed[name] = text[self._printed.get(name, 0) :], len(text)
                 for line in new.splitlines():
@@ -353,7 +361,7 @@ class Machines:
             if price is None:
                 self._line("cost", f"{machine}, whose price is unknown")
             else:
-                # Google bills at least a minute (cloud.google.com/compute/all-pricing).
+                # Both clouds bill at least a minute (cloud.google.com/compute/all-pricing, aws.amazon.com/ec2/pricing).
                 usd = max(seconds, 60) * price / 3600
                 self._line("cost", f"{machine} at {price:.2f} USD/h: {usd:.4f} USD")
 
@@ -376,8 +384,11 @@ def events(lines: queue.Queue[str]) -> Iterator[dict[str, str]]:
         yield json.loads(lines.get())
 
 
-def configuration(stack: str) -> dict[str, Any]:
-    """Return the configuration of the manager from the outputs of the stack."""
+def configuration(stack: str, pool: str = "") -> dict[str, Any]:
+    """Return the configuration of the manager from the outputs of the stack, with this pool or supplier as the first.
+
+    It has no pools of other suppliers, because the sandbox does not always serve EC2 and Jarvis Labs.
+    """
     finished = subprocess.run(
         [BIN / "pulumi-sandbox", "stack", "output", "manager", "--json", "--stack", stack],
         capture_output=True, text=True, check=False,
@@ -392,7 +403,23 @@ def configuration(stack: str) -> dict[str, Any]:
             hint = f"{_NO_KUBERNETES}; if the stack was destroyed, {up}"
             raise InputError(f"the stack {stack} has no runner manager", expected=needed, hint=hint)
         raise InputError(f"the stack {stack} is not up in the sandbox", got=got, hint=up)
-    return dict(json.loads(finished.stdout))
+    config = dict(json.loads(finished.stdout))
+    # Without a pool, one on Compute Engine is the first.
+    pools = sorted(config["pools"], key=lambda each: "supplier" in each)
+    chosen = next(
+        (each for each in pools if pool in ("", each["name"], each.get("supplier"), each["name"].rpartition("-")[2])),
+        None,
+    )
+    if chosen is None:
+        raise InputError(
+            "no such pool of machines",
+            got=pool,
+            expected=f"one of {', '.join(each['name'] for each in pools)}",
+            hint=_NO_KUBERNETES,
+        )
+    others = [each for each in pools if each is not chosen and each.get("supplier") == chosen.get("supplier")]
+    config["pools"] = [chosen, *others]
+    return config
 
 
 def sandbox(*arguments: str, json_out: bool = True) -> dict[str, Any]:

@@ -17,23 +17,27 @@ from typing import Any
 import click
 from gpu_ci.cli.output import InputError
 from gpu_ci.machine_records import MachineRecord
+from gpu_ci.mailbox.objects import Objects
 
 from ..config import Config, ConfigError, parse, read
+from ..mailboxes.channel import converted_errors
+from ..mailboxes.supplier import objects_at
 from ..memory import Memory
 from ..model import DEFAULT_SUPPLIER
 from ..ports import Refused, Unavailable
-from ..stores.bucket import BucketStore, GoogleObject
+from ..stores.bucket import BucketStore
 from ..stores.sqlite import SqliteStore
 
-_OBJECT = "gs://BUCKET/OBJECT"
-# cloud.google.com/storage/docs/buckets, "Bucket names".
-_ADDRESS = re.compile(r"gs://(?P<bucket>[a-z0-9][a-z0-9._-]{1,220}[a-z0-9])/(?P<object>[^\s#?]+)")
+_OBJECT = "gs://BUCKET/OBJECT or s3://BUCKET/OBJECT"
+_IN_BUCKET = ("gs://", "s3://")
+# cloud.google.com/storage/docs/buckets, "Bucket names". Those of S3 are a subset.
+_ADDRESS = re.compile(r"(?P<bucket>(gs|s3)://[a-z0-9][a-z0-9._-]{1,220}[a-z0-9])/(?P<object>[^\s#?]+)")
 
 
 def config(function: Callable[..., Any]) -> Callable[..., Any]:
     """Add the option --config."""
     return click.option(
-        "--config", "config_file", default="manager.json", show_default=True, metavar=f"FILE|{_OBJECT}",
+        "--config", "config_file", default="manager.json", show_default=True, metavar="FILE|ADDRESS",
         envvar="GPU_CI_MANAGER_CONFIG", help="The configuration, as printed by `pulumi stack output manager --json`.",
     )(function)  # fmt: skip
 
@@ -41,20 +45,22 @@ def config(function: Callable[..., Any]) -> Callable[..., Any]:
 def state(function: Callable[..., Any]) -> Callable[..., Any]:
     """Add the option --state."""
     return click.option(
-        "--state", "state", metavar=f"FILE|{_OBJECT}", envvar="GPU_CI_MANAGER_STATE",
-        help="The manager's memory: a SQLite file, or a Cloud Storage object that managers on several computers share; "
-        "by default the file gpu-ci/manager-NAME.sqlite in the folder for state.",
+        "--state", "state", metavar="FILE|ADDRESS", envvar="GPU_CI_MANAGER_STATE",
+        help="The manager's memory: a SQLite file, or an object in Cloud Storage or S3 that managers on several "
+        f"computers share, as {_OBJECT}; by default the file gpu-ci/manager-NAME.sqlite in the folder for state.",
     )(function)  # fmt: skip
 
 
 def configuration(place: str) -> Config:
     """Return the configuration. Raises InputError if it is invalid."""
     try:
-        if not place.startswith("gs://"):
+        if not place.startswith(_IN_BUCKET):
             return read(Path(place))
-        found = google_object("--config", place).read()
+        objects, key = in_bucket("--config", place)
+        with converted_errors():
+            found = objects.stored(key)
         if found is None:
-            raise InputError(f"{place}: does not exist", hint="deploy the component gcp.RunnerManager, which writes it")
+            raise InputError(f"{place}: does not exist", hint="deploy the component RunnerManager, which writes it")
         return parse(found.content, place)
     except (ConfigError, Refused, Unavailable) as error:
         raise InputError(str(error)) from None
@@ -94,9 +100,9 @@ def store(chosen: str | None, name: str) -> Store:
     `name` is the name of the manager. Raises InputError if the store cannot be used.
     """
     try:
-        if chosen and chosen.startswith("gs://"):
+        if chosen and chosen.startswith(_IN_BUCKET):
             holder = f"{socket.gethostname()}/{os.getpid()}/{secrets.token_hex(4)}"
-            return BucketStore(google_object("--state", chosen), holder)
+            return BucketStore(*in_bucket("--state", chosen), holder)
         return SqliteStore(_file(chosen, name))
     except Unavailable as error:
         raise InputError(str(error), hint="select another place with --state") from None
@@ -108,21 +114,21 @@ def last_view(config_file: str, chosen: str | None) -> dict[str, Any]:
     Raises InputError if no view was published, or if it cannot be read.
     """
     sandbox_options = _options_of_sandbox()
-    if sandbox_options and not config_file.startswith("gs://") and not Path(config_file).exists():
+    if sandbox_options and not config_file.startswith(_IN_BUCKET) and not Path(config_file).exists():
         raise InputError(f"{config_file}: does not exist", hint=f"for the manager of `gpu-ci job`: {sandbox_options}")
     name = configuration(config_file).name
-    in_bucket = bool(chosen and chosen.startswith("gs://"))
-    where = str(chosen) if in_bucket else str(_file(chosen, name))
+    is_object = bool(chosen and chosen.startswith(_IN_BUCKET))
+    where = str(chosen) if is_object else str(_file(chosen, name))
     found = None
-    if in_bucket or Path(where).exists():
+    if is_object or Path(where).exists():
         try:
             with closing(store(chosen, name)) as opened:
                 found = opened.published()
         except (Refused, Unavailable) as error:
             raise InputError(str(error)) from None
     if found is None:
-        hint = f"run gpu-ci manager run {'with the same --state' if in_bucket else 'on this computer'}"
-        if sandbox_options and not in_bucket:
+        hint = f"run gpu-ci manager run {'with the same --state' if is_object else 'on this computer'}"
+        if sandbox_options and not is_object:
             hint += f"; for the manager of `gpu-ci job`: {sandbox_options}"
         raise InputError(f"{where}: no manager has written here yet", hint=hint)
     return found
@@ -146,12 +152,12 @@ def _options_of_sandbox() -> str:
     return " ".join(f"{option} {shlex.quote(str(file))}" for option, file in files.items()) if files_exist else ""
 
 
-def google_object(option: str, address: str) -> GoogleObject:
-    """Return the object with this address. Raises InputError if the address is invalid."""
+def in_bucket(option: str, address: str) -> tuple[Objects, str]:
+    """Return the bucket of this address, and the key of the object. Raises InputError if the address is invalid."""
     found = _ADDRESS.fullmatch(address)
     if found is None:
         raise InputError(f"{option}: is not the address of an object", got=address, expected=_OBJECT)
-    return GoogleObject(found["bucket"], found["object"])
+    return objects_at(found["bucket"]), found["object"]
 
 
 def _file(chosen: str | None, name: str) -> Path:

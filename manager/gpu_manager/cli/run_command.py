@@ -7,7 +7,6 @@ import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 import click
@@ -41,9 +40,9 @@ _LONGEST_PAUSE_SEC = 60.0
 @click.command("run")
 @options.config
 @options.state
-@click.option("--app-key", "key_file", required=True, metavar="FILE",
-              type=click.Path(path_type=Path),
-              envvar="GPU_CI_MANAGER_APP_KEY_FILE", help="The private key of the manager's App (PEM).")  # fmt: skip
+@click.option("--app-key", "key_file", required=True, metavar="FILE|ARN", envvar="GPU_CI_MANAGER_APP_KEY_FILE",
+              help="The private key of the manager's App (PEM), or the ARN of its secret in AWS Secrets "
+                   "Manager.")  # fmt: skip
 @click.option("--github-url", metavar="URL", envvar="GITHUB_API_URL",
               help="https://HOST/api/v3 for an Enterprise Server; by default apiUrl of the configuration.")  # fmt: skip
 @click.option("--interval-sec", type=click.FloatRange(0.5, 300),
@@ -58,7 +57,7 @@ _LONGEST_PAUSE_SEC = 60.0
 def command(
     config_file: str,
     state: str | None,
-    key_file: Path,
+    key_file: str,
     github_url: str | None,
     interval_sec: float | None,
     once: bool,
@@ -69,7 +68,7 @@ def command(
     """Find queued jobs, start a machine for each, and delete the machine after the job; runs until Ctrl-C.
 
     You may stop or kill the command at any time: machines and jobs continue, and the next manager finds them. Only one
-    manager of a stack acts at a time. With a Cloud Storage object as --state, a second one waits until the lease is
+    manager of a stack acts at a time. With an object in a bucket as --state, a second one waits until the lease is
     free. The Google credentials come from the variables of Pulumi's provider, or from gcloud's login.
 
     \b
@@ -84,7 +83,7 @@ def command(
     app = App(config.github.app_id, config.github.installation_id, key_file)
     try:
         app.signed({})
-    except Refused as error:
+    except (Refused, Unavailable) as error:
         raise InputError(str(error), hint="create a key on the App's settings page, under Private keys") from None
     log = Log(as_json, manager=config.name)
     prometheus = None if metrics_port is None else _prometheus(metrics_port, log)
@@ -141,7 +140,7 @@ class Loops:
     ) -> None:
         """Create the loops. Raises InputError if a token may not be sent to `url`."""
         pools = config.pools_by_supplier()
-        budgets = Budgets(config.teams, store.records)
+        budgets = Budgets(config.teams, store.records, config.pools)
         try:
             self._loops = [
                 Loop(name, config, pools, app, url, store, budgets, log.copy(), prometheus, measured=measured)
@@ -200,7 +199,7 @@ class Loop:
         # Each loop reads GitHub itself, and sends its part of the requests that GitHub allows.
         sweeps = config.managers * len(pools)
         self._github = GithubAdapter(url, app, config.github.owner, groups, managers=sweeps)
-        self._supplier = cast(Supplier, Answering(supplier(name)(config.name)))
+        self._supplier = cast(Supplier, Answering(supplier(name).of(config.name, self._pools)))
         is_of_another = config.is_of_another()
         self._manager = Manager(
             self._pools,

@@ -199,7 +199,7 @@ def _reason_against(
     if refused := memory.refusals.get(pool.name):
         return Reason("refused", refused[1], refused[0])
     if refused := memory.refusals.get(refusal_key(pool.name, rung)):
-        return Reason("refused", f"Google refuses the machine: {refused[1]}", refused[0])
+        return Reason("refused", f"the machine is refused: {refused[1]}", refused[0])
     for key in (_quota_key(rung, ""), _ALL_REGIONS):
         if closed := memory.closed_quotas.get(key):
             return Reason("over-quota", f"the quota {closed[1]} is used up", closed[0])

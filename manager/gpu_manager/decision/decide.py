@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from ..memory import Memory, from_json, to_json
 from ..model import Action, JobKey, Machine, Observation, Pool, Reason, Runner
-from . import capacity, jobs, machines, records, registrations, reruns, standby
+from . import capacity, jobs, machines, records, registrations, reruns, standby, timeouts
 from .names import slug
 
 # How long a machine may be missing from lists after its insert has ended without an error.
@@ -44,6 +44,7 @@ def decide(pools: Sequence[Pool], observation: Observation, old_memory: Memory) 
     capacity.forget_old(memory, observation.now)
     jobs.forget_old(memory, observation.now)
     reruns.forget_old(memory, observation.now)
+    timeouts.forget_old(memory, observation.now)
     # A removed pool starts no more machines. Its existing machines are found by their labels.
     memory.pending = {name: each for name, each in memory.pending.items() if each.pool in by_name}
     standby.forget(by_name, memory)
@@ -53,6 +54,7 @@ def decide(pools: Sequence[Pool], observation: Observation, old_memory: Memory) 
     reruns.remember_lost_jobs(by_name, observation, memory)
     ready = standby.ready(by_name, observation, memory)
     actions: list[Action] = [
+        *machines.remove_overdue(by_name, observation, memory),
         *machines.remove_off(observation, [machine for machine, _ in ready.values()]),
         *machines.remove_without_runner(by_name, observation, memory),
     ]
@@ -62,16 +64,22 @@ def decide(pools: Sequence[Pool], observation: Observation, old_memory: Memory) 
     machines.forget_gone(by_name, observation, memory)
     if observation.machines is None or observation.jobs is None or observation.runners is None:
         return Decision(tuple(actions), memory, {}, {})
-    actions += jobs.requests_to_repeat(observation, memory)
+    overdue = timeouts.overdue(pools, observation, memory)
+    actions += timeouts.cancels(overdue, observation, memory)
+    actions += jobs.requests_to_repeat(observation, overdue, memory)
     jobs.remember_unassigned(observation.jobs, observation.machines, observation.now, memory)
     waiting, reasons = jobs.queue(pools, observation.jobs, observation.github_unix, observation.over_budget)
+    waiting, reasons = [each for each in waiting if each[0].key not in overdue], reasons | overdue
     listed = jobs.by_pool(observation.machines)
     available = {pool.name: machines.available(listed.get(pool.name, []), observation, memory) for pool in pools}
     on_standby = {pool.name: [each for each in ready.values() if each[0].pool == pool.name] for pool in pools}
     supplies = {
-        pool.name: jobs.supply(pool, listed.get(pool.name, []), available[pool.name], on_standby[pool.name], memory)
+        pool.name: jobs.supply(
+            pool, listed.get(pool.name, []), available[pool.name], on_standby[pool.name], memory,
+            observation.cost_caps.get(pool.name),
+        )
         for pool in pools
-    }
+    }  # fmt: skip
     started_for = {
         machine.name: memory.machines[machine.name].started_for or machine.job for machine in observation.machines
     }
@@ -104,7 +112,7 @@ def decide(pools: Sequence[Pool], observation: Observation, old_memory: Memory) 
         removable = [each for each in removable if each[0].name not in staying]
         actions += machines.remove_surplus(removable, spare - len(staying), memory, observation.now)
         actions += registrations.due(pool, free, observation, memory)
-        if pool.name not in pools_with_waiting_jobs:
+        if pool.name not in pools_with_waiting_jobs and not supply.cost_cap:
             unassigned = [*supply.spare, *supply.booting]
             existing = standby.count_standby(pool, len(stopped), unassigned, observation, memory)
             actions += standby.refill(pool, existing, supply.count, memory, observation.now)

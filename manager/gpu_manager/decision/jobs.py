@@ -33,7 +33,7 @@ _ANSWER_WITHIN_SEC = 300.0
 _LIKELY_LABELS = {"self-hosted", "gpu"}
 _UNKNOWN_USD = float("inf")
 # If the pools of a job have different reasons, the job gets the first in this order, which is likely to end soonest.
-_ORDER = ("at-max", "no-capacity", "over-quota", *capacity.FOR_PEOPLE, "never-picked-up")
+_ORDER = ("at-max", "no-capacity", "over-quota", "cost-cap", *capacity.FOR_PEOPLE, "never-picked-up")
 _Pool = TypeVar("_Pool", Pool, OtherPool)
 
 
@@ -61,6 +61,8 @@ class Supply:
     """The machines on standby."""
     count: int
     """The number of machines that count against the maximum."""
+    cost_cap: Reason | None = None
+    """The reason why no further machine starts: the machines of this day have cost enough."""
 
 
 def queue(
@@ -78,7 +80,7 @@ def queue(
     for job in sorted(jobs, key=lambda each: (each.created_unix, each.key)):
         if job.status not in ("queued", "waiting"):
             continue
-        fitting = _fitting(pools, job)
+        fitting = pools_for(pools, job)
         if not fitting:
             if reason := _no_pool(job, pools):
                 reasons[job.key] = reason
@@ -109,8 +111,8 @@ def is_of_another(job: Job, manager: str, pools: Sequence[Pool], others: Sequenc
     of_manager: dict[str, list[OtherPool]] = {}
     for other in others:
         of_manager.setdefault(other.manager, []).append(other)
-    managers = [name for name, each in of_manager.items() if _fitting(each, job)]
-    managers += [manager] if _fitting(pools, job) else []
+    managers = [name for name, each in of_manager.items() if pools_for(each, job)]
+    managers += [manager] if pools_for(pools, job) else []
     return bool(managers) and min(managers) != manager
 
 
@@ -119,7 +121,7 @@ def owner_of(job: Job, pools: Mapping[str, Sequence[Pool]]) -> str:
     with the most similar pool, which reports that.
     """
     similar = max(pools, key=lambda name: max(len(job.labels & pool.labels) for pool in pools[name]))
-    return next((name for name, each in pools.items() if _fitting(each, job)), similar)
+    return next((name for name, each in pools.items() if pools_for(each, job)), similar)
 
 
 def remember_unassigned(jobs: Sequence[Job], machines: Sequence[Machine], now: float, memory: Memory) -> None:
@@ -146,6 +148,7 @@ def supply(
     free: Sequence[Machine],
     stopped: Sequence[tuple[Machine, Offer]],
     memory: Memory,
+    cost_cap: Reason | None = None,
 ) -> Supply:
     """Return the machines of a pool, with those of pending inserts and starts.
 
@@ -155,6 +158,7 @@ def supply(
         free: The machines of the pool that will or may take a job.
         stopped: The machines of the pool on standby.
         memory: The memory.
+        cost_cap: Supply.cost_cap.
     """
     on = [machine.name for machine in listed if machines.counts_against_max(machine)]
     pending = [name for name, each in memory.pending.items() if each.pool == pool.name and name not in on]
@@ -162,7 +166,7 @@ def supply(
     booting += [name for name in pending if memory.pending[name].job is None]
     spare = [name for name in [*(machine.name for machine in free), *pending] if name not in booting]
     still_stopped = [each for each in stopped if each[0].name not in memory.pending]
-    return Supply(pool, spare, booting, still_stopped, len(on) + len(pending))
+    return Supply(pool, spare, booting, still_stopped, len(on) + len(pending), cost_cap)
 
 
 def _boots_for_standby(machine: Machine, memory: Memory) -> bool:
@@ -255,7 +259,9 @@ def _start_stopped(
     for job, fitting in waiting:
         for pool in fitting:
             supply = supplies[pool.name]
-            if job.key in result.assigned or supply.count >= pool.max or _never_picked_up(job, memory, now):
+            if job.key in result.assigned or supply.count >= pool.max or supply.cost_cap:
+                continue
+            if _never_picked_up(job, memory, now):
                 continue
             for machine, rung in supply.stopped:
                 if capacity.is_open(pool, rung, memory, now) and not (
@@ -280,7 +286,7 @@ def _assign_booting(
 
 
 def _unanswered(assigned: Mapping[JobKey, str], memory: Memory, now: float) -> dict[JobKey, Reason]:
-    """Return the reasons of jobs whose insert Google has not answered for a while."""
+    """Return the reasons of jobs whose insert has no answer for a while."""
     overdue = {
         name: each
         for name, each in memory.pending.items()
@@ -289,7 +295,7 @@ def _unanswered(assigned: Mapping[JobKey, str], memory: Memory, now: float) -> d
     }
     return {
         job: Reason(
-            "no-answer", f"Google has not answered the {_verb(overdue[name])} of {name} in {overdue[name].rung.zone}"
+            "no-answer", f"there is no answer to the {_verb(overdue[name])} of {name} in {overdue[name].rung.zone}"
         )
         for job, name in assigned.items()
         if name in overdue and overdue[name].done_since is None
@@ -309,12 +315,14 @@ def _without_capacity(assigned: Mapping[JobKey, str], memory: Memory) -> dict[Jo
     }
 
 
-def requests_to_repeat(observation: Observation, memory: Memory) -> Iterator[Insert | Start]:
+def requests_to_repeat(
+    observation: Observation, overdue: Collection[JobKey], memory: Memory
+) -> Iterator[Insert | Start]:
     """Repeat inserts and starts whose answer was lost. Google carries out a repeated request once.
 
     A request whose job no longer waits is not repeated. Its machine is either listed soon or was never created.
     """
-    waiting = {job.key for job in observation.jobs or () if job.status == "queued"}
+    waiting = {job.key for job in observation.jobs or () if job.status == "queued"} - set(overdue)
     listed = {machine.name: machine for machine in observation.machines or ()}
     for name, each in list(memory.pending.items()):
         if each.operation or each.done_since is not None:
@@ -336,7 +344,7 @@ def forget_old(memory: Memory, now: float) -> None:
     memory.unassigned = {name: until for name, until in memory.unassigned.items() if until > now}
 
 
-def _fitting(pools: Sequence[_Pool], job: Job) -> list[_Pool]:
+def pools_for(pools: Sequence[_Pool], job: Job) -> list[_Pool]:
     """Return the pools to whose runners GitHub may assign the job, by its labels and its runner groups."""
     found = [
         pool
@@ -367,6 +375,8 @@ def _no_pool(job: Job, pools: Sequence[Pool]) -> Reason | None:
 def _next_rung(supply: Supply, memory: Memory, now: float, avoid_preemptible: bool) -> Offer | Reason:
     """Return the rung of the pool's next machine, or the reason why the pool starts none."""
     pool = supply.pool
+    if supply.cost_cap:
+        return supply.cost_cap
     rungs = capacity.without_preemptible(pool.rungs) if avoid_preemptible else pool.rungs
     chosen = capacity.choose(pool, rungs, memory, now)
     ends_by_itself = isinstance(chosen, Offer) or chosen.code not in capacity.FOR_PEOPLE

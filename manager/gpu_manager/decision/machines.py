@@ -24,17 +24,20 @@ OFFLINE_SEC = 120.0
 # The reason that a machine reports after its one job has ended (gpu_agent.outcomes).
 JOB_DONE = "job-done"
 # Google's states of a machine that is shutting down (discovery document compute v1, Instance.status).
-_SHUTTING_DOWN = ("PENDING_STOP", "STOPPING", "SUSPENDING", "DEPROVISIONING", "REPAIRING")
+SHUTTING_DOWN = ("PENDING_STOP", "STOPPING", "SUSPENDING", "DEPROVISIONING", "REPAIRING")
 
 
 def update(pools: Mapping[str, Pool], observation: Observation, memory: Memory) -> None:
     """Update the memory with the observed machines, runners and jobs. An unknown source changes nothing."""
     now, listed = observation.now, {machine.name: machine for machine in observation.machines or ()}
     for machine in listed.values():
-        entry = memory.machines.setdefault(machine.name, MachineMemory(machine.pool, now))
+        # A machine on a host that was reused is stopped from the beginning.
+        is_ready = machine.jobs > 0 and machine.status == "STOPPED"
+        new = MachineMemory(machine.pool, now, stopped_for_later=is_ready)
+        entry = memory.machines.setdefault(machine.name, new)
         if entry.id and machine.id and entry.id != machine.id:
             # An earlier machine of this name was deleted since the last pass. The new machine gets a new entry.
-            entry = memory.machines[machine.name] = MachineMemory(machine.pool, now)
+            entry = memory.machines[machine.name] = new
         entry.id = machine.id or entry.id
         entry.unregistered = machine.unregistered
         entry.place = capacity.spot_place(machine.region, machine.machine_type)
@@ -119,7 +122,7 @@ def remove_without_runner(pools: Mapping[str, Pool], observation: Observation, m
     working |= {name for name, entry in memory.machines.items() if _has_unread_job(entry, observation.unread)}
     for machine in observation.machines or ():
         entry = memory.machines[machine.name]
-        if machine.off or machine.waits_for_capacity or machine.status in _SHUTTING_DOWN or machine.name in working:
+        if machine.off or machine.waits_for_capacity or machine.status in SHUTTING_DOWN or machine.name in working:
             continue
         # If the manager has registered a runner and could not send the registration, the runner exists only at GitHub.
         runner = runners.get(machine.name)
@@ -140,6 +143,17 @@ def remove_without_runner(pools: Mapping[str, Pool], observation: Observation, m
             yield Delete(machine, reason)
 
 
+def remove_overdue(pools: Mapping[str, Pool], observation: Observation, memory: Memory) -> Iterator[Action]:
+    """Delete machines that have been on for too long, even if they have a job."""
+    for machine in observation.machines or ():
+        pool, entry = pools.get(machine.pool), memory.machines[machine.name]
+        if pool is None or machine.off or machine.waits_for_capacity or machine.status in SHUTTING_DOWN:
+            continue
+        if observation.now - (machine.on_unix or entry.first_seen) > pool.max_run_duration_sec + LATE_SEC:
+            entry.condemned = True
+            yield Delete(machine, f"on for more than {pool.max_run_duration_sec} s (maxRunDurationSec)")
+
+
 def remove_waiting(waiting: Sequence[Machine], spare: int, memory: Memory) -> Iterator[Action]:
     """Delete `spare` of the machines that wait for capacity. No agent runs on them yet, so they have no job."""
     for machine in waiting[len(waiting) - min(spare, len(waiting)) :]:
@@ -157,7 +171,7 @@ def remove_hung(pools: Mapping[str, Pool], observation: Observation, memory: Mem
     runners = {runner.name: runner for runner in observation.runners if not runner.busy}
     for machine in observation.machines or ():
         entry, runner = memory.machines[machine.name], runners.get(machine.name)
-        if runner is None or machine.off or machine.status in _SHUTTING_DOWN or not _is_observed(entry, pools):
+        if runner is None or machine.off or machine.status in SHUTTING_DOWN or not _is_observed(entry, pools):
             continue
         if reason := _hang_reason(entry, observation.now):
             yield RemoveRunner(runner, machine, reason)
@@ -213,9 +227,7 @@ def _may_take_a_job(machine: Machine, busy: set[str], memory: Memory) -> bool:
     entry = memory.machines[machine.name]
     over = entry.missing_since is not None or entry.condemned or entry.job is not None
     over = over or standby.is_stopping(machine, memory)
-    return (
-        counts_against_max(machine) and machine.status not in _SHUTTING_DOWN and machine.name not in busy and not over
-    )
+    return counts_against_max(machine) and machine.status not in SHUTTING_DOWN and machine.name not in busy and not over
 
 
 def _hang_reason(entry: MachineMemory, now: float) -> str:

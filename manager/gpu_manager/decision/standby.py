@@ -41,7 +41,7 @@ def is_on_standby(machine: Machine, memory: Memory) -> bool:
 def ready(pools: Mapping[str, Pool], observation: Observation, memory: Memory) -> dict[str, tuple[Machine, Offer]]:
     """Return the machines on standby that stay, by name and oldest first, each with the rung on which it will start.
 
-    The caller deletes the others: more machines than the pool's standby, and machines of an old template. A machine at
+    The caller deletes the others: more machines than the pool keeps, and machines of an old template. A machine at
     a place without capacity is also replaced, if there is another place. Machines that are being started always stay.
     """
     found: dict[str, tuple[Machine, Offer]] = {}
@@ -52,10 +52,12 @@ def ready(pools: Mapping[str, Pool], observation: Observation, memory: Memory) -
         rung = pool.rung_of(machine) if pool else None
         if pool is None or rung is None or not is_on_standby(machine, memory) or machine.template in memory.stopped:
             continue
+        if not pool.may_use(machine):
+            continue
         is_starting = machine.name in memory.pending
         if not is_starting and rungs.get(pool.name) and _fails_repeatedly(rung, memory):
             continue
-        if is_starting or count.get(pool.name, 0) < pool.standby:
+        if is_starting or count.get(pool.name, 0) < pool.kept:
             found[machine.name] = (machine, rung)
             count[pool.name] = count.get(pool.name, 0) + (not is_starting)
             if memory.machines[machine.name].running_since is not None:

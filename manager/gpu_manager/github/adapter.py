@@ -8,7 +8,7 @@ from urllib.parse import quote
 
 import httpx2
 
-from ..model import NewRunner, Pool, RanJob, Run, RunKey, Runner
+from ..model import JobKey, NewRunner, Pool, RanJob, Run, RunKey, Runner
 from ..ports import GithubView, Refused, Unavailable
 from . import payloads
 from .app_token import App
@@ -86,6 +86,14 @@ class GithubAdapter:
             problems=tuple(dict.fromkeys([*problems, *(found.problems if found else ())])),
         )
 
+    def runners(self) -> tuple[Runner, ...]:
+        """Return the runners of all groups of the organization. Raises Unavailable or Refused."""
+        return tuple(self._client.elements(self._runners, "runners", payloads.runner))
+
+    def unix(self) -> float:
+        """Return seconds since 1970 by GitHub's clock, or by the computer's before GitHub's first answer."""
+        return self._client.unix()
+
     def repositories(self) -> dict[str, list[str]]:
         """Return the repositories that each runner group allows. Raises Unavailable or Refused."""
         self._sweep.begin()
@@ -132,6 +140,17 @@ class GithubAdapter:
             raise Unavailable(f"POST {path}: {answer.message}")
         if answer.status != 201:
             raise refusal("POST", path, answer)
+
+    def cancel(self, job: JobKey) -> bool:
+        # GitHub may have assigned the job since the sweep.
+        found = self._client.send("GET", f"{repository_path(job.repository)}/actions/jobs/{job.job_id}")
+        if found.status == 200 and payloads.read("a job", lambda: found.value["status"]) != "queued":
+            return False
+        path = f"{run_path(RunKey(job.repository, job.run_id))}/cancel"
+        answer = self._client.send("POST", path)
+        if answer.status not in (202, 409):  # 409: the run is completed
+            raise refusal("POST", path, answer)
+        return True
 
     def ran(self, run: RunKey) -> tuple[RanJob, ...]:
         owner, _, name = run.repository.partition("/")

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import jwt
+from gpu_ci.secret_manager import aws_secret
 
 from ..ports import Refused
 
@@ -30,17 +31,19 @@ class App:
 
     id: int
     installation_id: int
-    key_file: Path
-    """The file of the App's private key in PEM form. It is read for each token, so a new key needs no restart."""
+    key_file: Path | str
+    """The file of the App's private key in PEM form, or the ARN of a secret in AWS Secrets Manager that has the key.
+    It is read for each token, so a new key needs no restart."""
 
     def signed(self, claims: dict[str, Any]) -> str:
         """Return a JWT with these claims.
 
         Raises:
-            Refused: The file has no key that can sign. The text does not contain the key.
+            Refused: The file or the secret has no key that can sign. The text does not contain the key.
+            Unavailable: AWS did not answer.
         """
         try:
-            key = self.key_file.read_bytes()
+            key = _of_secret(str(self.key_file)) if aws_secret(str(self.key_file)) else Path(self.key_file).read_bytes()
         except OSError as error:
             raise Refused(f"{self.key_file}: the App's key cannot be read: {error.strerror}") from None
         try:
@@ -48,6 +51,17 @@ class App:
         except (jwt.PyJWTError, ValueError, TypeError):
             problem = "does not contain an unencrypted RSA private key of 2048 bits or more in PEM form"
             raise Refused(f"{self.key_file}: {problem}") from None
+
+
+def _of_secret(arn: str) -> bytes:
+    """Return the text of a secret. Permission: secretsmanager:GetSecretValue. Raises Unavailable or Refused."""
+    # The errors of a region's service, which the supplier of EC2 has too.
+    from ..suppliers.ec2.api import Clients, converted_errors
+
+    with converted_errors(f"the secret {arn}"):
+        return str(
+            Clients()(arn.split(":")[3], "secretsmanager").get_secret_value(SecretId=arn)["SecretString"]
+        ).encode()
 
 
 class Token(NamedTuple):

@@ -1,31 +1,31 @@
-"""The store of a manager in the cloud: one Cloud Storage object with the memory, the last view and a lease.
+"""The store of a manager in the cloud: one object of a bucket with the memory, the last view and a lease.
 
 Only the process with the lease writes the object, and each of its writes renews the lease. A write replaces only the
-generation that this process wrote last. A process whose lease was taken over can therefore no longer change the object.
+version that this process wrote last. A process whose lease was taken over can therefore no longer change the object.
 
-Times of different clocks are never compared. Other processes compute the age of the lease from two times of Google's
-clock. The holder measures with its own clock, from before its last write until an action.
+Times of different clocks are never compared. Other processes compute the age of the lease from two times of the
+cloud's clock. The holder measures with its own clock, from before its last write until an action.
 
-The generation is Cloud Storage's number of an object's version. Each write gives the object another generation.
+The version is the object's generation in Cloud Storage, and its ETag in S3, which is the MD5 of the content. So each
+write has another content: otherwise, a write that renews a lease would not stop a process that has read it before.
 """
 
 from __future__ import annotations
 
 import json
-import os
+import secrets
 import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
-from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
-from email.utils import parsedate_to_datetime
+from datetime import UTC, date, datetime, timedelta
 from itertools import groupby
 from threading import Event, Lock, Thread
 from typing import Any
 
-from gpu_ci.gcp.gate.google_service import CredentialsError, connect, credentials
 from gpu_ci.machine_records import MachineRecord
+from gpu_ci.mailbox.objects import Objects, Stored
 
+from ..mailboxes.channel import converted_errors
 from ..memory import Memory, from_json, to_json
 from ..ports import InUse, Refused, Unavailable, uptime
 
@@ -39,13 +39,6 @@ CALL_SEC = 45.0
 _POLL_SEC = 5.0
 # cloud.google.com/storage/quotas, "Maximum rate of writes to the same object name": one a second.
 _WRITE_SEC = 1.0
-ENDPOINT = "GOOGLE_STORAGE_CUSTOM_ENDPOINT"
-"""The complete base address, including storage/v1/, as in Terraform's Google provider."""
-_SCOPE = "https://www.googleapis.com/auth/devstorage.read_write"
-_TIMEOUT_SEC = 10.0
-# Google's client repeats throttled and lost requests. If a lost write had succeeded, the repeated one raises Changed.
-_RETRIES = 2
-_MISSING, _CHANGED = 404, 412
 
 
 class BucketStore:
@@ -53,20 +46,20 @@ class BucketStore:
 
     def __init__(
         self,
-        object_: GoogleObject,
+        objects: Objects,
+        key: str,
         holder: str,
         clock: Callable[[], float] = uptime,
         sleep: Callable[[float], None] = time.sleep,
     ) -> None:
-        self._object = object_
-        self._records = object_.apart()  # the thread that renews the lease uses the other connection
+        self._objects, self._key = objects, key
         self._holder = holder
         self._clock = clock
         self._sleep = sleep
         self._lock = Lock()
         self._closed = Event()
         self._renewer: Thread | None = None
-        self._generation = 0
+        self._version = ""
         self._has_lease = False
         self._renewed_at = self._written_at = float("-inf")
         self._values: dict[str, Any] = {"memory": None, "view": None}
@@ -95,16 +88,16 @@ class BucketStore:
         """Take the lease if it is free, and return its current holder. Raises Unavailable or Refused."""
         with self._lock:
             try:
-                found = self._object.read()
+                found = self._read()
             except Refused:
-                # Without storage.objects.list Google answers 403 for a missing object.
-                if not self._write_generation(0, dict(self._values)):
+                # Without the permission to list objects, both clouds answer 403 for a missing object.
+                if not self._write_version("", dict(self._values)):
                     raise
             else:
                 (holder, lease_sec), values = parsed(found) if found else (("", LEASE_SEC), dict(self._values))
                 if found and holder not in ("", self._holder) and found.age_sec < lease_sec:
                     return holder
-                if not self._write_generation(found.generation if found else 0, values):
+                if not self._write_version(found.version if found else "", values):
                     return "another process"
                 self._values = dict(values)
             self._has_lease = True
@@ -130,8 +123,8 @@ class BucketStore:
             self._has_lease = False
             self._pause()
             # One attempt is enough, because the lease ends by itself.
-            with suppress(Unavailable, Refused, Changed):
-                self._object.write(_content(self._values, ""), self._generation)
+            with suppress(Unavailable, Refused), converted_errors():
+                self._objects.replace(self._key, _content(self._values, ""), self._version)
 
     def _renew_until_closed(self) -> None:
         while not self._closed.wait(1.0):
@@ -163,14 +156,14 @@ class BucketStore:
             self._write(dict(self._values))
 
     def publish(self, view: dict[str, Any]) -> None:
-        """Save the view of the last pass. If Cloud Storage fails, the next pass writes it. Raises InUse."""
+        """Save the view of the last pass. If the cloud fails, the next pass writes it. Raises InUse."""
         self._values["view"] = view
         with suppress(Unavailable, Refused):
             self._write(dict(self._values))
 
     def published(self) -> dict[str, Any] | None:
         """Return the last view of any process, or None before the first one. Raises Unavailable or Refused."""
-        found = self._object.read()
+        found = self._read()
         view = parsed(found)[1]["view"] if found else None
         return None if view is None else dict(view)
 
@@ -183,16 +176,15 @@ class BucketStore:
         """
         problems: list[Unavailable | Refused] = []
         for day, of_day in groupby(sorted(records, key=lambda each: each.gone), lambda each: each.gone.date()):
-            place = self._records.sibling(f"records/{day}.jsonl")
             try:
-                lines, generation = _lines_of(place)
+                lines, version = self._lines_of(day)
                 known = {key for key, _, _ in lines}
                 new = [each.line() for each in of_day if each.key not in known]
-                if new:
-                    content = "".join(f"{line}\n" for line in (*(line for _, _, line in lines), *new))
-                    place.write(content.encode(), generation)
-            except Changed:
-                problems.append(Unavailable(f"{place}: cannot be read, or another manager has changed it"))
+                content = "".join(f"{line}\n" for line in (*(line for _, _, line in lines), *new))
+                with converted_errors():
+                    if new and self._objects.replace(self._records_of(day), content.encode(), version) is None:
+                        text = "cannot be read, or another manager has changed it"
+                        raise Unavailable(f"{self._objects}/{self._records_of(day)}: {text}")
             except (Unavailable, Refused) as error:
                 problems.append(error)
         if problems:
@@ -205,36 +197,38 @@ class BucketStore:
         """
         day, last = since.date(), datetime.now(UTC).date()
         while day <= last:
-            lines, _ = _lines_of(self._records.sibling(f"records/{day}.jsonl"))
+            lines, _ = self._lines_of(day)
             yield from (line for _, gone, line in lines if gone >= since)
             day += timedelta(days=1)
 
     def _write(self, values: dict[str, Any]) -> None:
         with self._lock:
             if not self._has_lease:
-                raise InUse(f"{self._object}: another manager has taken the lease over")
-            if not self._write_generation(self._generation, values):
+                raise InUse(f"{self}: another manager has taken the lease over")
+            if not self._write_version(self._version, values):
                 # The answer to a write of this process was lost, or another process has the object.
-                generation = self._own_generation()
-                if generation is None or not self._write_generation(generation, values):
+                version = self._own_version()
+                if version is None or not self._write_version(version, values):
                     self._has_lease = False
-                    raise InUse(f"{self._object}: another manager has taken the lease over")
+                    raise InUse(f"{self}: another manager has taken the lease over")
 
-    def _own_generation(self) -> int | None:
-        found = self._object.read()
-        return found.generation if found and parsed(found)[0][0] == self._holder else None
+    def _own_version(self) -> str | None:
+        found = self._read()
+        return found.version if found and parsed(found)[0][0] == self._holder else None
 
-    def _write_generation(self, generation: int, values: dict[str, Any]) -> bool:
-        """Write the object, which renews the lease. Return False if the object has another generation."""
+    def _write_version(self, version: str, values: dict[str, Any]) -> bool:
+        """Write the object, which renews the lease. Return False if the object has another version."""
         self._pause()
         begun = self._clock()
         try:
-            self._generation = self._object.write(_content(values, self._holder), generation)
-        except Changed:
-            return False
+            with converted_errors():
+                written = self._objects.replace(self._key, _content(values, self._holder), version)
         except Unavailable:
-            self._written_at = self._clock()  # Google may have written the object
+            self._written_at = self._clock()  # the cloud may have written the object
             raise
+        if written is None:
+            return False
+        self._version = written
         self._renewed_at, self._written_at, self._written_values = begun, self._clock(), values
         return True
 
@@ -242,13 +236,47 @@ class BucketStore:
         """Wait until Google accepts the next write of the object (_WRITE_SEC)."""
         self._sleep(max(0.0, self._written_at + _WRITE_SEC - self._clock()))
 
+    def _read(self) -> Stored | None:
+        with converted_errors():
+            return self._objects.stored(self._key)
+
+    def _records_of(self, day: date) -> str:
+        """Return the key of the records of a day, in the folder of the object."""
+        return f"{self._key.rpartition('/')[0]}/records/{day}.jsonl".lstrip("/")
+
+    def _lines_of(self, day: date) -> tuple[list[tuple[str, datetime, str]], str]:
+        """Return the key, the end and the line of each record of a day, and the version of their object.
+
+        Raises:
+            Unavailable: There is no answer.
+            Refused: The object has other content.
+        """
+        key = self._records_of(day)
+        try:
+            with converted_errors():
+                found = self._objects.stored(key)
+        except Refused:
+            # The answer about a missing object without the permission to list objects.
+            found = None
+        try:
+            # splitlines would also split at U+2028 in the name of a job, which JSON does not escape.
+            lines = found.content.decode().removesuffix("\n").split("\n") if found and found.content else []
+            records = [(MachineRecord.model_validate_json(line), line) for line in lines]
+        except ValueError:
+            raise Refused(f"{self._objects}/{key}: has other content than records; move it away") from None
+        return [(each.key, each.gone, line) for each, line in records], found.version if found else ""
+
+    def __str__(self) -> str:
+        return f"{self._objects}/{self._key}"
+
 
 def _content(values: dict[str, Any], holder: str) -> bytes:
-    """Return the content of the object: the lease, and the stored values."""
-    return json.dumps({"lease": {"holder": holder, "seconds": LEASE_SEC}, **values}).encode()
+    """Return the content of the object: the lease, and the stored values. No two contents are equal."""
+    lease = {"holder": holder, "seconds": LEASE_SEC, "write": secrets.token_hex(8)}
+    return json.dumps({"lease": lease, **values}).encode()
 
 
-def parsed(found: StoredContent) -> tuple[tuple[str, float], dict[str, Any]]:
+def parsed(found: Stored) -> tuple[tuple[str, float], dict[str, Any]]:
     """Return the holder and seconds of the lease, and the stored values. All are empty if no manager wrote
     the object.
     """
@@ -259,148 +287,3 @@ def parsed(found: StoredContent) -> tuple[tuple[str, float], dict[str, Any]]:
         return lease, {**memories, "memory": value["memory"], "view": value["view"]}
     except (ValueError, KeyError, TypeError, AttributeError):
         return ("", LEASE_SEC), {"memory": None, "view": None}
-
-
-def _lines_of(place: GoogleObject) -> tuple[list[tuple[str, datetime, str]], int]:
-    """Return the key, the end and the line of each record in an object, and the generation of the object.
-
-    Raises:
-        Unavailable: There is no answer.
-        Refused: The object has other content.
-    """
-    try:
-        found = place.read()
-    except Refused:
-        # Google's answer about a missing object without storage.objects.list, which the manager does not have.
-        found = None
-    try:
-        # splitlines would also split at U+2028 in the name of a job, which JSON does not escape.
-        lines = found.content.decode().removesuffix("\n").split("\n") if found and found.content else []
-        records = [(MachineRecord.model_validate_json(line), line) for line in lines]
-    except ValueError:
-        raise Refused(f"{place}: has other content than records; move it away") from None
-    return [(each.key, each.gone, line) for each, line in records], found.generation if found else 0
-
-
-class Changed(Exception):  # noqa: N818 - an answer
-    """The object has another generation than expected, or is missing."""
-
-
-@dataclass(frozen=True)
-class StoredContent:
-    """The content of an object, with the generation that was read."""
-
-    content: bytes
-    generation: int
-    age_sec: float
-    """Seconds since the object was written, from two times in Google's answers."""
-
-
-class GoogleObject:
-    """An object accessed with Google's client, whose package contains the API description. One thread at a time.
-
-    Permissions: storage.objects.get to read; storage.objects.create and storage.objects.delete to write
-    (cloud.google.com/storage/docs/access-control/iam-json, objects.insert).
-    """
-
-    def __init__(self, bucket: str, name: str, http: Any = None, retries: int = _RETRIES) -> None:
-        self._bucket, self._name = bucket, name
-        self._http, self._retries = http, retries
-        self._objects_api: Any = None
-
-    def sibling(self, name: str) -> GoogleObject:
-        """Return another object in the same folder of the bucket, with the same connection. Raises Unavailable."""
-        folder = self._name.rpartition("/")[0]
-        other = GoogleObject(self._bucket, f"{folder}/{name}".lstrip("/"), self._http, self._retries)
-        other._objects_api = self._objects()
-        return other
-
-    def apart(self) -> GoogleObject:
-        """Return the same object with a connection of its own, for another thread."""
-        return GoogleObject(self._bucket, self._name, self._http, self._retries)
-
-    def read(self) -> StoredContent | None:
-        """Return the object, or None if it is missing. Raises Unavailable or Refused."""
-        dates: list[str] = []
-        while True:
-            call = self._objects().get(bucket=self._bucket, object=self._name, fields="generation,updated")
-            call.add_response_callback(lambda response: dates.append(response["date"]))
-            metadata = self._run(call)
-            if metadata is None:
-                return None
-            request = {"bucket": self._bucket, "object": self._name, "ifGenerationMatch": metadata["generation"]}
-            try:
-                content = self._run(self._objects().get_media(**request))
-            except Changed:
-                continue
-            age = parsedate_to_datetime(dates[-1]) - datetime.fromisoformat(metadata["updated"])
-            return None if content is None else StoredContent(content, int(metadata["generation"]), age.total_seconds())
-
-    def write(self, content: bytes, generation: int) -> int:
-        """Replace this generation, or create the object for 0. Return the new generation.
-
-        Raises Changed, Unavailable or Refused.
-        """
-        from googleapiclient.http import MediaInMemoryUpload
-
-        media = MediaInMemoryUpload(content, mimetype="application/json")
-        call = self._objects().insert(
-            bucket=self._bucket,
-            name=self._name,
-            ifGenerationMatch=str(generation),
-            media_body=media,
-            fields="generation",
-        )
-        written = self._run(call)
-        if written is None:
-            raise Refused(f"{self}: its bucket does not exist")
-        return int(written["generation"])
-
-    def __str__(self) -> str:
-        return f"gs://{self._bucket}/{self._name}"
-
-    def _objects(self) -> Any:
-        """Return the API's methods. They are created at first use, so that missing credentials raise an error there."""
-        if self._objects_api is None:
-            self._objects_api = _service(self._http or self._connection()).objects()
-        return self._objects_api
-
-    def _connection(self) -> Any:
-        try:
-            found = credentials(os.environ, _SCOPE)
-        except CredentialsError as error:
-            raise Unavailable(f"{self}: {error}") from None
-        return connect(found, _TIMEOUT_SEC)
-
-    def _run(self, call: Any) -> Any:
-        """Return the answer, or None if the object is missing."""
-        from google.auth.exceptions import GoogleAuthError
-        from googleapiclient.errors import HttpError
-        from httplib2 import HttpLib2Error  # type: ignore[import-untyped]
-
-        try:
-            return call.execute(num_retries=self._retries)
-        except HttpError as error:
-            status = error.resp.status
-            if status == _MISSING:
-                return None
-            if status == _CHANGED:
-                raise Changed(str(self)) from None
-            is_temporary = status in (401, 408, 429) or status >= 500
-            raise (Unavailable if is_temporary else Refused)(
-                f"{self}: Google answered {status}: {error.reason}"
-            ) from None
-        except (GoogleAuthError, HttpLib2Error, OSError) as error:
-            raise Unavailable(f"{self}: Cloud Storage could not be reached: {error}") from None
-
-
-def _service(connection: Any) -> Any:
-    from googleapiclient.discovery import build_from_document
-    from googleapiclient.discovery_cache import get_static_doc
-
-    document = json.loads(get_static_doc("storage", "v1"))
-    if endpoint := os.environ.get(ENDPOINT, ""):
-        # The client takes the address of uploads from here and not from its option api_endpoint.
-        document["rootUrl"] = endpoint.rstrip("/").removesuffix(document["servicePath"].rstrip("/"))
-        document["baseUrl"] = document["rootUrl"] + document["servicePath"]
-    return build_from_document(document, http=connection)

@@ -76,6 +76,13 @@ GATE_REMOVED = Rule(
     "keep the check, or explain in the pull request how a broken GPU is found instead",
     "docs/how-it-works/check.md",
 )
+REUSES_HOSTS = Rule(
+    "reuses-hosts",
+    Severity.DANGER,
+    "A pool begins to run several jobs on one host.",
+    "a job can leave something that no cleaning removes, for later jobs; use it only for repositories that you trust",
+    "docs/guides/rented-hosts.md",
+)
 BEYOND_BUDGET = Rule(
     "beyond-budget",
     Severity.DANGER,
@@ -126,6 +133,7 @@ RULES = (
     BEYOND_BUDGET,
     LOSES_DATA,
     IDENTITY,
+    REUSES_HOSTS,
     PROTECTED,
     REPLACE_UNKNOWN,
     KEEPS_JOBS,

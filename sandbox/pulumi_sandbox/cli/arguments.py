@@ -147,13 +147,6 @@ class CommandLine:
         return (self.name in PROGRAM_COMMANDS or self.run_program) and not self.wants_help
 
     @property
-    def generates_sdk(self) -> bool:
-        """True for the commands that call the code generator of a language host."""
-        if self.wants_help:
-            return False
-        return self.name == "install" or (self.name == "package" and self.operands[:1] in (("add",), ("gen-sdk",)))
-
-    @property
     def removes_stack(self) -> bool:
         return self.name == "stack" and self.subcommand in REMOVE_SUBCOMMANDS and not self.wants_help
 

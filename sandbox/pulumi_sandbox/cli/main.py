@@ -105,8 +105,6 @@ def run_pulumi(argv: list[str], command: arguments.CommandLine) -> int:
     environment = workspace.child_environment()
     if command.name and command.name != "version":
         plugins.install(workspace)
-    if not engine.has_official_host:
-        build_language_tools(workspace, command)
     if command.runs_program:
         environment |= {name: PLACEHOLDER for name in TOKENS if name in os.environ}
     if engine.has_official_host and command.runs_program:
@@ -209,19 +207,6 @@ def with_stack_file(
     if stack is not None:
         environment["PULUMI_STACK"] = stack
     return arguments.with_flag(argv, f"--cwd={workspace.stack_files}")
-
-
-def build_language_tools(workspace: Workspace, command: arguments.CommandLine) -> None:
-    """Build the language tools that the command needs. A CLI from Go modules lacks them; an official CLI has them."""
-    from pulumi_sandbox.engine import language_tools
-    from pulumi_sandbox.stacks import project_settings
-
-    if command.generates_sdk:
-        language_tools.ensure(language_tools.SDKGEN, say)
-    runtime = project_settings(workspace.project).get("runtime")
-    name = runtime.get("name") if isinstance(runtime, dict) else runtime
-    if name == "yaml" and (command.runs_program or command.generates_sdk):
-        language_tools.ensure(language_tools.YAML_HOST, say)
 
 
 def settings_problem(workspace: Workspace) -> str:

@@ -67,10 +67,7 @@ def env(as_json: bool) -> None:
 @commands.command(name="engine")
 @click.option("--quiet", is_flag=True, help="Only install it; print nothing if it is installed.")
 @click.option("--json", "as_json", is_flag=True, help="One JSON object.")
-@click.option(
-    "--languages", is_flag=True, help="Also build the tools for TypeScript and YAML that a CLI from Go modules lacks."
-)
-def engine_command(quiet: bool, as_json: bool, languages: bool) -> None:
+def engine_command(quiet: bool, as_json: bool) -> None:
     """Install the Pulumi CLI if it is missing, and print its source."""
     printed: list[str] = []
 
@@ -79,11 +76,6 @@ def engine_command(quiet: bool, as_json: bool, languages: bool) -> None:
         say(text)
 
     engine = locate.ensure(report)
-    if languages and not engine.has_official_host:
-        from pulumi_sandbox.engine import language_tools
-
-        for tool in language_tools.TOOLS:
-            language_tools.ensure(tool, report)
     if quiet:
         return
     providers = {name: plugins.sdk_version(name) for name in plugins.PROVIDERS}

@@ -1,9 +1,10 @@
-"""The command `pulumi-sandbox serve`: the sandbox's Compute Engine and GitHub without a `pulumi` command."""
+"""The command `pulumi-sandbox serve`: the sandbox's machines and GitHub without a `pulumi` command."""
 
 from __future__ import annotations
 
 import contextlib
 import fcntl
+import importlib.util
 import os
 import shlex
 import signal
@@ -17,12 +18,15 @@ import click
 
 from pulumi_sandbox import passthrough
 from pulumi_sandbox.engine.model import write_whole
-from pulumi_sandbox.providers.aws.eks.api import AwsServer, EksApi
+from pulumi_sandbox.providers.aws.provider import Aws
 from pulumi_sandbox.providers.gcp.names import part
 from pulumi_sandbox.providers.gcp.provider import Gcp
 from pulumi_sandbox.providers.gcp.types import TEMPLATES
+from pulumi_sandbox.providers.jarvislabs import JarvisLabs
+from pulumi_sandbox.providers.machines import settings as guest_settings
 from pulumi_sandbox.providers.machines.local_services import LocalServices
 from pulumi_sandbox.providers.machines.metadata import TOKEN
+from pulumi_sandbox.providers.machines.vm_processes import VmProcesses
 from pulumi_sandbox.providers.resource import Context, Refused
 from pulumi_sandbox.providers.sdk.reader import SdkReadError
 from pulumi_sandbox.workspace import ENDPOINT, SERVE_LOCK, TOKEN_VARIABLE, Workspace, free_port, is_hidden
@@ -35,6 +39,9 @@ CLIENT_VARIABLES = (
     "GCE_METADATA_IP",
     "CLOUDSDK_CONFIG",
     "NO_PROXY",
+    "AWS_ENDPOINT_URL",
+    "AWS_ENDPOINT_URL_EC2",
+    "AWS_ENDPOINT_URL_S3",
     "AWS_ACCESS_KEY_ID",
     "AWS_SECRET_ACCESS_KEY",
     "AWS_CONFIG_FILE",
@@ -46,12 +53,15 @@ STOP_SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 
 @click.command(name="serve")
 @click.option(
-    "--port", type=click.IntRange(1024, 65535), help="The port of the Compute Engine API; default: any free port."
+    "--port",
+    type=click.IntRange(1024, 65535),
+    help="The port of the Compute Engine API; AWS's APIs use the next two. Default: any free ports.",
 )
+@click.option("--jarvislabs", "account", default="", metavar="USER", help="Also serve Jarvis Labs with this account.")
 @click.option("--exec", "executes", is_flag=True, help="Run COMMAND with that environment, and stop when it ends.")
 @click.argument("command", nargs=-1, type=click.UNPROCESSED)
-def serve(port: int | None, executes: bool, command: tuple[str, ...]) -> int:
-    """Serve the APIs of Google Cloud, AWS and GitHub of this project's sandbox.
+def serve(port: int | None, account: str, executes: bool, command: tuple[str, ...]) -> int:
+    """Serve the APIs of Google Cloud, AWS, Jarvis Labs and GitHub of this project's sandbox.
 
     A VM that a client inserts runs as a process of this command, and ends with it. The command prints the environment
     for clients, and keeps the same lines in .sandbox/serve.env while it serves. Ctrl-C ends it.
@@ -63,7 +73,7 @@ def serve(port: int | None, executes: bool, command: tuple[str, ...]) -> int:
     if executes is not bool(command):
         raise click.UsageError("--exec and COMMAND go together: pulumi-sandbox serve --exec -- COMMAND ...")
     workspace = Workspace.find()
-    with serve_lock_held(workspace), serving(workspace, port) as client_environment:
+    with serve_lock_held(workspace), serving(workspace, port, account) as client_environment:
         lines = [f"export {name}={shlex.quote(value)}" for name, value in client_environment.items()]
         with stop_event() as stop, environment_file(workspace.root / ENVIRONMENT_FILE, lines):
             if command:
@@ -102,27 +112,38 @@ def lock_holder(file: TextIO) -> str:
 
 
 @contextlib.contextmanager
-def serving(workspace: Workspace, port: int | None) -> Iterator[dict[str, str]]:
+def serving(workspace: Workspace, port: int | None, account: str = "") -> Iterator[dict[str, str]]:
     """Serve the sandbox, and yield the environment of its clients. All VMs are off when the block ends."""
     world = World(workspace.world)
-    cloud = Gcp()
+    cloud, amazon = Gcp(), Aws()
     # google.auth asks the metadata server for the project.
     project = newest_project(world)
     try:
         cloud.start(Context(workspace, world, config={"project": project} if project else {}))
+        amazon.start(Context(workspace, world))
     except SdkReadError as error:
         world.close()
         raise click.ClickException(f"serve: {error}") from None
     chosen_port = port or free_port()
-    amazon = AwsServer(0, EksApi(world))
+    rented: JarvisLabs | None = None
     try:
         services = cloud.serve(project, chosen_port)
-        yield environment(workspace, chosen_port, services) | {"AWS_ENDPOINT_URL": f"http://127.0.0.1:{amazon.port}"}
+        # A stack without AWS may not have its SDK.
+        if importlib.util.find_spec("pulumi_aws"):
+            amazon.serve(chosen_port + 1, services)
+        variables = environment(workspace, chosen_port, services)
+        if account:
+            guests = VmProcesses(guest_settings.guest(workspace.settings_file, workspace.project), services)
+            rented = JarvisLabs(world, guests, workspace, account)
+            variables |= rented.environment()
+        yield variables
     except Refused as refused:
         raise click.ClickException(str(refused)) from None
     finally:
+        if rented:
+            rented.close()
+        amazon.stop()
         cloud.stop()
-        amazon.close()
         world.close()
 
 
@@ -143,13 +164,7 @@ def environment(workspace: Workspace, port: int, services: LocalServices) -> dic
         TOKEN_VARIABLE: TOKEN.partition(".")[2],
         "GOOGLE_SECRET_MANAGER_CUSTOM_ENDPOINT": f"{services.url('secretmanager')}/v1/",
         "GOOGLE_LOGGING_CUSTOM_ENDPOINT": f"{services.url('logging')}/v2/",
-        "GOOGLE_RESOURCE_MANAGER_V3_CUSTOM_ENDPOINT": f"{services.url('cloudresourcemanager')}/v3/",
-        "GOOGLE_SERVICE_USAGE_CUSTOM_ENDPOINT": f"{services.url('serviceusage')}/v1/",
-        "GOOGLE_ORG_POLICY_CUSTOM_ENDPOINT": f"{services.url('orgpolicy')}/v2/",
-        "GOOGLE_IAM_CUSTOM_ENDPOINT": f"{services.url('iam')}/v1/",
         "GOOGLE_CLOUD_BUILD_CUSTOM_ENDPOINT": f"{services.url('cloudbuild')}/v1/",
-        "GOOGLE_ARTIFACT_REGISTRY_CUSTOM_ENDPOINT": f"{services.url('artifactregistry')}/v1/",
-        "GOOGLE_CONTAINER_CUSTOM_ENDPOINT": f"{services.url('container')}/v1/",
         "GOOGLE_STORAGE_CUSTOM_ENDPOINT": f"{services.url('storage')}/storage/v1/",
         "GITHUB_API_URL": services.url("github"),
     }

@@ -5,9 +5,7 @@ The *world* is the emulated cloud state of a sandbox.
 
 from __future__ import annotations
 
-import contextlib
 import json
-import shutil
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
@@ -18,7 +16,7 @@ import click
 from gpu_common.suggest import closest
 
 from pulumi_sandbox.providers import paths
-from pulumi_sandbox.providers.secret_digests import MARK, digest, digest_paths, is_digest, redact
+from pulumi_sandbox.providers.secret_digests import digest_paths, is_digest, redact
 from pulumi_sandbox.providers.values import at
 from pulumi_sandbox.workspace import Workspace
 from pulumi_sandbox.world.faults import KINDS, Fault
@@ -121,11 +119,9 @@ def edit(resource: str, changes: tuple[str, ...]) -> None:
         inputs, outputs = row.inputs, row.outputs
         for change in changes:
             path, value = parse_change(change)
-            if is_digest(at(outputs, path)) or is_digest(at(inputs, path)):
-                value = {MARK: digest(value, store.key)}
             try:
                 for properties in (inputs, outputs):
-                    refuse_part_of_secret(properties, path, value)
+                    refuse_secret(properties, path)
                 if path[0] in inputs or path[0] not in outputs:
                     inputs = with_value(inputs, path, value)
                 outputs = with_value(outputs, path, value)
@@ -161,37 +157,6 @@ def events(last: int, wants_json: bool) -> None:
             ["TIME", "WHAT", "TYPE", "ID", "", "CLUSTER"],
             ([row.time, row.verb, row.type, row.id, row.note, row.cluster] for row in rows),
         )
-
-
-@world.command()
-@click.option("--yes", is_flag=True, help="Do not ask.")
-def reset(yes: bool) -> None:
-    """Delete all emulated resources.
-
-    Stacks keep their states. `pulumi-sandbox refresh` then removes the deleted resources from them.
-    """
-    workspace = Workspace.find()
-    file = workspace.world
-    if not yes:
-        try:
-            confirmed = click.confirm("Delete all emulated resources and all planted faults?")
-        except click.Abort:
-            raise click.UsageError("no answer to the question; --yes skips the question") from None
-        if not confirmed:
-            raise click.Abort
-    try:
-        store = World(file)
-    except WorldError:  # The file cannot be read, so a new one replaces it.
-        for suffix in ("", "-wal", "-shm"):
-            with contextlib.suppress(FileNotFoundError):
-                file.with_name(file.name + suffix).unlink()
-        store = World(file)
-    with store.transaction():
-        deleted = [store.delete(row.type, row.id, "reset", row.cluster) for row in store.find()]
-        store.clear_faults()
-    store.close()
-    shutil.rmtree(workspace.disks, ignore_errors=True)
-    click.echo(f"the world is empty; {len(deleted)} resources deleted")
 
 
 def parse_change(change: str) -> tuple[Path, Any]:
@@ -237,26 +202,14 @@ def with_value(tree: Any, path: Path, value: Any) -> Any:
     return changed
 
 
-def refuse_part_of_secret(tree: Any, path: Path, value: Any) -> None:
-    """Raise LookupError if a change is inside a hashed secret, or replaces an object that contains one.
+def refuse_secret(tree: Any, path: Path) -> None:
+    """Raise LookupError if the path is of a secret, or inside of one, or of an object that contains one.
 
-    The world has only the digest of a secret, so nothing inside it can change. A new object would store its secret in
-    plain text. A property with a secret may be removed as a whole.
+    The world has only the digest of a secret, and no change may store a secret in plain text.
     """
-    for length in range(1, len(path)):
-        if is_digest(at(tree, path[:length])):
-            secret_path = paths.text(path[:length])
-            raise LookupError(
-                f"{secret_path} is a secret; the world stores only its digest\n"
-                f"  hint: replace the whole secret: {secret_path}=VALUE"
-            )
-    current = at(tree, path)
-    secrets_below = [paths.text((*path, *below)) for below in digest_paths(current)]
-    if secrets_below and not is_digest(current) and value is not None:
-        raise LookupError(
-            f"the value contains secrets, of which the world stores only digests: {', '.join(secrets_below)}\n"
-            f"  hint: change each property by its own path, such as {secrets_below[0]}=VALUE"
-        )
+    inside = any(is_digest(at(tree, path[:length])) for length in range(1, len(path)))
+    if inside or list(digest_paths(at(tree, path))):
+        raise LookupError("has a secret, of which the world stores only a digest")
 
 
 def owned_objects(world: World, row: Record) -> list[Record]:

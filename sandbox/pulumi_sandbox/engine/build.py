@@ -13,7 +13,6 @@ from pathlib import Path
 
 from pulumi_sandbox.engine.model import (
     HOST,
-    NODEJS_HOST,
     VERSION,
     Engine,
     SourceError,
@@ -38,7 +37,7 @@ LAUNCHER = r"""#!/bin/sh
 # Starts pulumi_sandbox's language host.
 if ! [ -x "${{PULUMI_SANDBOX_PYTHON:-}}" ]; then
   cat >&2 <<END
-{name}: PULUMI_SANDBOX_PYTHON: not the Python interpreter of pulumi-sandbox
+{host}: PULUMI_SANDBOX_PYTHON: not the Python interpreter of pulumi-sandbox
   got: ${{PULUMI_SANDBOX_PYTHON:-(not set)}}
   expected: the value that \`pulumi-sandbox env\` prints
   hint: eval "\$(pulumi-sandbox env)"
@@ -46,7 +45,7 @@ END
   exit 1
 fi
 PULUMI_SANDBOX_EXECUTOR=${{PULUMI_SANDBOX_EXECUTOR:-${{0%/*}}/pulumi-language-python-exec}} \
-  exec "$PULUMI_SANDBOX_PYTHON" -P -m pulumi_sandbox.language_host {option}"$@"
+  exec "$PULUMI_SANDBOX_PYTHON" -P -m pulumi_sandbox.language_host "$@"
 """
 
 # Scripts of the SDK's Go module. The official distribution ships them in the CLI's folder.
@@ -102,7 +101,7 @@ def build(home: Path, say: Callable[[str], None]) -> Engine:
                 f"the built CLI reports version {ask_version(draft)}, not {VERSION}", "report this as a bug"
             )
         copy_sdk_scripts(go, modules, home)
-        write_launchers(home)
+        write_launcher(home)
         draft.replace(home / "pulumi")
     finally:
         draft.unlink(missing_ok=True)
@@ -177,7 +176,6 @@ def copy_sdk_scripts(go: str, modules: Path, home: Path) -> None:
         ) from error
 
 
-def write_launchers(home: Path) -> None:
-    """Write the scripts that start our language hosts, if they are missing or of another version of pulumi-sandbox."""
-    for name, option in ((HOST, ""), (NODEJS_HOST, "--nodejs ")):
-        write_whole(home / name, LAUNCHER.format(name=name, option=option), 0o755)
+def write_launcher(home: Path) -> None:
+    """Write the script that starts our language host, if it is missing or of another version of pulumi-sandbox."""
+    write_whole(home / HOST, LAUNCHER.format(host=HOST), 0o755)

@@ -216,7 +216,7 @@ def ensure(say: Callable[[str], None]) -> Engine:
                 say(text)
     engine = engine or install(say, failures)
     if engine.source == "build":
-        build.write_launchers(engine.folder)
+        build.write_launcher(engine.folder)
     if engine.warning and first_time(engine.warning):
         say(engine.warning)
     return engine

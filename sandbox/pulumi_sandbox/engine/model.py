@@ -16,7 +16,6 @@ from pathlib import Path
 # downloaded has this version too, so the tests run with it alone. Older versions are refused; newer ones get a warning.
 VERSION = "3.259.0"
 HOST = "pulumi-language-python"
-NODEJS_HOST = "pulumi-language-nodejs"
 # The programs of Pulumi's archives. Their folder may also hold files of the user.
 PROGRAM_FILES = re.compile(r"pulumi(-(language|resource-pulumi|analyzer-policy)(-[a-z0-9-]+)?|-watch)?")
 

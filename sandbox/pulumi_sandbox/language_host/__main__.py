@@ -1,4 +1,4 @@
-"""Start a language host. The engine runs it as `pulumi-language-python` or `pulumi-language-nodejs`."""
+"""Start the language host. The engine runs it as `pulumi-language-python`."""
 
 from __future__ import annotations
 
@@ -13,14 +13,11 @@ from pulumi_sandbox.protocol import protocol_only
 def main() -> None:
     protocol_only("pulumi-language-python")
     from pulumi_sandbox import processes
-    from pulumi_sandbox.language_host.host import serve
-    from pulumi_sandbox.language_host.nodejs import NodejsHost
-    from pulumi_sandbox.language_host.server import LanguageHost
+    from pulumi_sandbox.language_host.server import LanguageHost, serve
 
     # The engine passes its own options (--tracing, -v) first and its address last.
     positional = [argument for argument in sys.argv[1:] if not argument.startswith("-")]
-    kind = NodejsHost if "--nodejs" in sys.argv else LanguageHost
-    host = kind(positional[-1] if positional else "")
+    host = LanguageHost(positional[-1] if positional else "")
     server, port = serve(host)
     ended = threading.Event()
 

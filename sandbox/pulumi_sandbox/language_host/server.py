@@ -6,21 +6,28 @@ CLI that the sandbox built has no host of its own, and uses this host.
 
 from __future__ import annotations
 
+import base64
+import contextlib
 import json
 import os
 import subprocess
-from collections.abc import Iterator
-from typing import Any
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from concurrent import futures
+from typing import Any, NoReturn
 
 import grpc
-from google.protobuf import json_format
+from google.protobuf import empty_pb2, json_format
 from pulumi.runtime.proto import language_pb2 as lp
+from pulumi.runtime.proto import language_pb2_grpc, plugin_pb2
 
 from pulumi_sandbox.engine import locate
-from pulumi_sandbox.engine.model import failure_reason
-from pulumi_sandbox.language_host.host import Context, Host, dependency, exit_message, only_official
+from pulumi_sandbox.engine.model import VERSION, failure_reason
 from pulumi_sandbox.language_host.interpreters import PACKAGES, OptionError, Runtime
 from pulumi_sandbox.plugins import installable
+from pulumi_sandbox.processes import Guarded
+
+Context = grpc.ServicerContext
 
 # The exit code of pulumi-language-python-exec after it has shown the error to the user.
 ERROR_IS_SHOWN = 32
@@ -29,14 +36,57 @@ ERROR_IS_SHOWN = 32
 PLUGIN_GRACE = 30.0
 
 
-class LanguageHost(Host):
-    """The language host of Python programs and plugins."""
+def only_official(what: str) -> Callable[..., NoReturn]:
+    """Return an RPC that always fails, because only the official host can answer it."""
 
-    LANGUAGE = "python"
+    def refuse(_self: Any, _request: Any, context: Context) -> NoReturn:
+        context.abort(
+            grpc.StatusCode.UNIMPLEMENTED,
+            f"pulumi-sandbox's language host cannot generate {what}\n"
+            "  expected: the official Pulumi CLI, whose language host has this code generator\n"
+            "  hint: install Pulumi with its own installer and put it on PATH",
+        )
+        raise AssertionError("abort always raises")
+
+    return refuse
+
+
+class LanguageHost(language_pb2_grpc.LanguageRuntimeServicer):
+    """The language host of Python programs and plugins. Every command that the host starts ends with the host."""
 
     GenerateProgram = only_official("Python code (convert, import)")
     GenerateProject = only_official("a Python project (convert)")
+    GeneratePackage = only_official("an SDK (package add, package gen-sdk, install)")
     Pack = only_official("a Python package file (package pack-sdk)")
+
+    def __init__(self, engine_address: str) -> None:
+        self._engine = engine_address
+        self._running: set[Guarded] = set()
+        self._lock = threading.Lock()
+
+    def close(self, patience: float = 0.0) -> None:
+        """Stop every running command, and wait up to `patience` seconds for each."""
+        with self._lock:
+            running = list(self._running)
+        for guarded in running:
+            guarded.cancel()
+        for guarded in running:
+            guarded.ended.wait(patience)
+
+    def Handshake(self, request: lp.LanguageHandshakeRequest, context: Context) -> lp.LanguageHandshakeResponse:
+        self._engine = request.engine_address or self._engine
+        return lp.LanguageHandshakeResponse()
+
+    def GetPluginInfo(self, request: empty_pb2.Empty, context: Context) -> plugin_pb2.PluginInfo:
+        return plugin_pb2.PluginInfo(version=VERSION)
+
+    def RuntimeOptionsPrompts(self, request: lp.RuntimeOptionsRequest, context: Context) -> lp.RuntimeOptionsResponse:
+        return lp.RuntimeOptionsResponse()
+
+    def GetRequiredPlugins(
+        self, request: lp.GetRequiredPluginsRequest, context: Context
+    ) -> lp.GetRequiredPluginsResponse:
+        return lp.GetRequiredPluginsResponse()  # only engines without GetRequiredPackages call this
 
     def GetRequiredPackages(
         self, request: lp.GetRequiredPackagesRequest, context: Context
@@ -115,6 +165,30 @@ class LanguageHost(Host):
                 )
         yield lp.InstallDependenciesResponse(stdout=b"Finished installing dependencies\n")
 
+    def Cancel(self, request: empty_pb2.Empty, context: Context) -> empty_pb2.Empty:
+        self.close()
+        return empty_pb2.Empty()
+
+    @contextlib.contextmanager
+    def _started(
+        self, command: list[str], cwd: str, environment: Mapping[str, str], context: Context, **options: Any
+    ) -> Iterator[Guarded]:
+        """Start a command, and stop it when the call is cancelled, the host is closed or the caller fails.
+
+        `options` are those of Guarded.
+        """
+        guarded = Guarded(command, cwd=cwd, environment=environment, **options)
+        with self._lock:
+            self._running.add(guarded)
+        try:
+            if not context.add_callback(guarded.cancel):
+                guarded.cancel()  # the call ended before the command started
+            yield guarded
+        finally:
+            guarded.cancel()
+            with self._lock:
+                self._running.discard(guarded)
+
 
 def runtime_of(info: lp.ProgramInfo, context: Context) -> Runtime:
     try:
@@ -165,3 +239,41 @@ def plugin_arguments(request: lp.RunPluginRequest) -> list[str]:
         engine_address, *pack_arguments = request.args
         return ["-m", "pulumi.policy", engine_address, folder, *pack_arguments]
     return [folder, *request.args]
+
+
+def serve(host: LanguageHost) -> tuple[grpc.Server, int]:
+    # A call that runs a program or a plugin occupies its thread until that command ends.
+    server = grpc.server(futures.ThreadPoolExecutor(64), options=[("grpc.max_receive_message_length", -1)])
+    language_pb2_grpc.add_LanguageRuntimeServicer_to_server(host, server)
+    port = server.add_insecure_port("127.0.0.1:0")
+    server.start()
+    return server, port
+
+
+def dependency(described: object) -> plugin_pb2.PackageDependency | None:
+    """Convert a pulumi-plugin.json to the engine's message. Return None if it does not describe a resource plugin."""
+    if not isinstance(described, dict) or not described.get("resource") or not described.get("name"):
+        return None
+    package = plugin_pb2.PackageDependency(
+        kind="resource",
+        name=described["name"],
+        version=described.get("version", ""),
+        server=described.get("server", ""),
+    )
+    parameters = described.get("parameterization")
+    if parameters:
+        package.parameterization.name = parameters["name"]
+        package.parameterization.version = parameters["version"]
+        package.parameterization.value = base64.b64decode(parameters["value"])
+    return package
+
+
+def exit_message(subject: str, code: int) -> str:
+    """Return the official host's text for an exit code, or an empty string for exit code 0.
+
+    The official host reports -1 for a signal. This text adds the number of the signal.
+    """
+    if code == 0:
+        return ""
+    by_signal = f" (signal {-code})" if code < 0 else ""
+    return f"{subject} exited with non-zero exit code: {max(code, -1)}{by_signal}"

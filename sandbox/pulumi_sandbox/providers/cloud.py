@@ -8,7 +8,7 @@ the emulated cloud state. For each call of the engine they call these hooks, in 
     Diff     same, forced_changes, replaces, replaces_by_documentation, deletes_old_first
     Create   refusals -> faults -> identity -> computed, emulates -> row written -> created -> await_ready
     Update   refusals -> faults -> computed, emulates -> row written -> updated -> await_ready
-    Delete   await_deletable -> delete_blockers -> remains -> row deleted -> deleted
+    Delete   delete_blockers -> remains -> row deleted -> deleted
     Read     locate, observed, write_only, not_ready
     Invoke   invoke
 
@@ -173,9 +173,6 @@ class Cloud:
         if the resource does not become ready.
         """
         return {}
-
-    def await_deletable(self, res: Resource) -> None:
-        """Wait, outside a transaction, until the resource can be deleted. Raise `Refused` after the time limit."""
 
     def delete_blockers(self, res: Resource) -> Iterable[str]:
         """Return the messages with which the vendor refuses a delete: deletion protection, still in use."""

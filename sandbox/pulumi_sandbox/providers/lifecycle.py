@@ -213,7 +213,6 @@ class Lifecycle:
         fault = world.get(res.token, res.id) and world.take_fault("busy", res.token, res.name, **fault_attributes(res))
         if fault:
             raise Refused(fault.message or self.cloud.fault_text(fault, res))
-        self.cloud.await_deletable(res)
         with world.transaction():
             if world.get(res.token, res.id) is None:
                 return

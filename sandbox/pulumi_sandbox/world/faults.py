@@ -15,8 +15,7 @@ KINDS = {
     "busy": "the vendor refuses the delete because the resource is in use",
     "guest": "the next VMs, and pods of Jobs, run with --set KEY=VALUE in their environment",
     "unregistered": "GitHub registers no runner scale set: its App, installation or runner group is wrong",
-    "image": "the image of a Job's next pod, or of the next build of an EKS node image, cannot be pulled",
-    "check": "the check of an image that Cloud Build or Image Builder builds fails, so the image is no candidate",
+    "image": "the image of a Job's next pod cannot be pulled",
 }
 
 

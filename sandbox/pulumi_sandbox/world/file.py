@@ -66,8 +66,7 @@ def database_error(error: sqlite3.DatabaseError, file: Path = Path("world.db")) 
     if code in FOLDER_CODES:
         return WorldError(f"{file}: {error}\n  hint: {WRITABLE_FOLDER_HINT}")
     return WorldError(
-        f"{file.name}: the sandbox's world cannot be read: {error}\n  hint: start with an empty world: "
-        "pulumi-sandbox world reset"
+        f"{file.name}: the sandbox's world cannot be read: {error}\n  hint: delete world.db* in the sandbox's folder"
     )
 
 
@@ -119,7 +118,7 @@ def prepare(connection: sqlite3.Connection, name: str) -> None:
         elif version != VERSION:
             raise WorldError(
                 f"{name}: another version of pulumi-sandbox created this world\n  got: version {version}\n"
-                f"  expected: version {VERSION}\n  hint: start with an empty world: pulumi-sandbox world reset"
+                f"  expected: version {VERSION}\n  hint: delete world.db* in the sandbox's folder"
             )
     finally:
         connection.execute("COMMIT")

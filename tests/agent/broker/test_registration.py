@@ -34,12 +34,16 @@ SEALED = "gpu-agent-registration"
 FOREIGN, NONE = "is not encrypted for this machine's key", "is not a registration of this machine"
 
 
+@pytest.fixture(scope="module")
+def own_pair() -> KeyPair:
+    return new_key_pair()
+
+
 @pytest.fixture
-def pair(monkeypatch: pytest.MonkeyPatch) -> KeyPair:
+def pair(own_pair: KeyPair, monkeypatch: pytest.MonkeyPatch) -> KeyPair:
     """Make every key pair of the machine this one."""
-    made = new_key_pair()
-    monkeypatch.setattr(broker_registration, "new_key_pair", lambda: made)
-    return made
+    monkeypatch.setattr(broker_registration, "new_key_pair", lambda: own_pair)
+    return own_pair
 
 
 def register(google: FakeGoogle, within_sec: float = 300.0) -> Registration:
@@ -179,11 +183,6 @@ def test_the_machine_never_removes_its_runner_itself(google: FakeGoogle) -> None
 
 
 CONTENT = b'{"jitConfig": "eyJhIjoi"}\r\n' * 200
-
-
-@pytest.fixture(scope="module")
-def own_pair() -> KeyPair:
-    return new_key_pair()
 
 
 def sealed(message: bytes, certificate: bytes) -> bytes:

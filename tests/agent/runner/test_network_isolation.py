@@ -149,6 +149,19 @@ def test_a_packet_filter_that_also_blocks_the_agent_is_detected() -> None:
     )
 
 
+def test_a_rented_host_needs_no_service_at_the_addresses() -> None:
+    machine.needs("nft")
+
+    def work() -> str:
+        machine.network()
+        nobody = BlockedAddresses(("192.0.2.7",), (), answer=False)
+        return try_isolation(blocked=nobody) + "|" + try_isolation(blocked=nobody._replace(answer=True))
+
+    isolated, refused = machine.inside(work).split("|")
+    assert isolated == ""
+    assert refused.startswith("not-isolated: the agent itself no longer reaches the machine's identity: 192.0.2.7")
+
+
 ASKED = Path("/run/asked")
 
 

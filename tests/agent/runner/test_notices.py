@@ -81,6 +81,8 @@ def preempt(script: str, ready: str = "ready", grace_sec: float = 10.0) -> dict[
         graces: list[float] = []
         agent = Agent(nothing, cast(Any, SimpleNamespace(grace=graces.append)))
         agent._running = started
+        started.announce(Notice("maintenance", "Google will stop the machine"), ends=False)
+        before = json.loads((RUN / "notice").read_text())["graceSec"]
         began = time.monotonic()
         agent._ends_machine(PREEMPTED)
         has_notice_first = json.loads((RUN / "notice").read_text())
@@ -90,7 +92,8 @@ def preempt(script: str, ready: str = "ready", grace_sec: float = 10.0) -> dict[
         files = {path.name: path.read_text() for path in FOLDER.iterdir()}
         return {
             **{name: files.get(name, "").split() for name in ("events", "code", "tries")},
-            "notice": has_notice_first, "graces": graces, "sec": took_sec, "left": processes_of_the_user(),
+            "before": before, "notice": has_notice_first, "graces": graces, "sec": took_sec,
+            "left": processes_of_the_user(),
         }  # fmt: skip
 
     found: dict[str, Any] = machine.inside(work)
@@ -99,7 +102,10 @@ def preempt(script: str, ready: str = "ready", grace_sec: float = 10.0) -> dict[
 
 
 def test_an_armed_job_saves_its_work_without_any_signal_of_the_runner() -> None:
-    found = preempt("gpu-ci-preempt -- {python} train.py 2")
+    # A job cannot change what the program loads.
+    fake = "lib=$(mktemp -d); echo 'raise SystemExit(9)' >$lib/ctypes.py; PYTHONPATH=$lib"
+    found = preempt(f"{fake} gpu-ci-preempt -- {{python}} train.py 2")
+    assert found["before"] is None
     assert (found["events"], found["code"], found["graces"]) == (["SIGTERM", "saved"], ["75"], [10])
     assert found["notice"] == {"reason": "preempted", "announcement": PREEMPTED.announcement, "graceSec": 10}
     assert 2 <= found["sec"] < 5
@@ -160,7 +166,7 @@ with open("tries", "w") as said:
             print(name, type(error).__name__, file=said)
     print("exists", file.exists(), file=said)
 armed = pathlib.Path(f"{file}.armed")
-os.symlink("/etc/shadow", os.readlink(armed))
+os.symlink("/etc/missing", os.readlink(armed))
 pathlib.Path("ready").touch()
 """
 
@@ -176,6 +182,7 @@ def test_a_job_can_neither_write_a_notice_nor_prevent_one() -> None:
 
 def test_a_full_disk_does_not_prevent_the_end(tmp_path: Path) -> None:
     system = System(run_folder=tmp_path)
+    (tmp_path / "notice").write_text("of an earlier runner")
     notices = NoticeFile(system, tmp_path / "runner", tmp_path / "agent.pyz")
     (tmp_path / "notice.new").mkdir()
     notices.write(PREEMPTED, 10)

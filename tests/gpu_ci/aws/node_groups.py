@@ -36,7 +36,6 @@ OWN_IMAGE = {
     "cluster_certificate": "LS0tLS1CRUdJTg==",
     "service_cidr": "172.20.0.0/16",
 }
-NAMED = {"aws:ec2/placementGroup:PlacementGroup": {"name": "l4-together-1"}}
 P3DN = {"instance_types": ["p3dn.24xlarge"], "release_version": "1.35.3-20260917"}
 
 
@@ -84,7 +83,7 @@ def group(name: str = "l4", preview: bool = False, **changes: Any) -> Deployment
     key = repr((name, preview, changes))  # a Late is another one each time
     if key not in _deployed:
         _deployed[key] = deploy(
-            lambda: GpuNodeGroup(name, args(**_outputs(changes))), computed=COMPUTED | NAMED, preview=preview
+            lambda: GpuNodeGroup(name, args(**_outputs(changes))), computed=COMPUTED, preview=preview
         )
     return _deployed[key]
 

@@ -59,7 +59,7 @@ def test_n1_is_left_out_and_counted_until_it_is_asked_for(ask: Ask) -> None:
 
 def test_no_match_exits_with_1(ask: Ask) -> None:
     answer = ask("catalog", "--gpu", "l4", "--market", "capacity-block")
-    hints = "  hint: 9 match without --gpu\n  hint: 23 match without --market\n"
+    hints = "  hint: 9 match without --gpu\n  hint: 27 match without --market\n"
     assert (answer.code, answer.out) == (1, "")
     assert answer.err == f"no machine of the catalog matches all options\n{hints}"
     assert ask("catalog", "--gpu", "l4", "--market", "capacity-block", "--json").json == []
@@ -144,7 +144,7 @@ WRONG = {
         "list: --zone us-east1-b is not in --region us-central1",
         "use --region us-east1, or only one of the two options",
     ),
-    "--cloud azure": ("list: Invalid value for '--cloud': unknown cloud 'azure'", "one of gcp, aws"),
+    "--cloud azure": ("list: Invalid value for '--cloud': unknown cloud 'azure'", "one of gcp, aws, jarvislabs"),
     "--dtype fp9": (
         "list: Invalid value for '--dtype': unknown number type 'fp9'",
         "did you mean fp8?",

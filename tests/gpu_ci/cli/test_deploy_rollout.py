@@ -13,7 +13,7 @@ from gpu_ci.delivery.rollout.loop import Clock, Event
 
 from tests.gpu_ci.cli.conftest import Answer, Ask
 from tests.gpu_ci.delivery.fake_vertex import ENDPOINT, FakeVertex, served
-from tests.gpu_ci.delivery.rollouts import QUICK, target
+from tests.gpu_ci.delivery.rollouts import BAD, QUICK, Rollout, target
 
 Deploy = Callable[..., Answer]
 
@@ -78,6 +78,34 @@ def test_pause_resume_and_rollback(deploy: Deploy, fake: FakeVertex) -> None:
     assert deploy("status").code == 2
 
 
+def test_rollback_of_a_model_that_is_being_deployed(deploy: Deploy, fake: FakeVertex) -> None:
+    deploy("start", "scan@4", "--detach")
+    assert "gpu-ci deploy watch undeploys it after that" in deploy("rollback").err
+    fake.sleep(3600)
+    assert len(fake.models) == 2
+    deploy("watch")
+    assert list(fake.models) == ["5001"]
+
+
+def test_rollback_does_not_continue_the_next_rollout(
+    deploy: Deploy, fake: FakeVertex, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The settings of the next rollout are those of another command."""
+    deploy("start", "scan@4")
+    sleep = fake.sleep
+
+    def start_another(seconds: float) -> None:
+        sleep(seconds)
+        if fake.labels["gpu-ci-rollout"] not in fake.models:
+            monkeypatch.setattr(fake, "sleep", sleep)
+            Rollout(fake).start(BAD)
+
+    monkeypatch.setattr(fake, "sleep", start_another)
+    answer = deploy("rollback")
+    assert (answer.code, answer.json["reason"]) == (1, "rollout-open")
+    assert [kind for kind, _ in fake.changes][-2:] == ["undeploy", "patch"]
+
+
 def test_second_rollout_is_refused(deploy: Deploy) -> None:
     deploy("start", "scan@4", "--detach")
     answer = deploy("start", "scan@5")
@@ -121,9 +149,10 @@ def test_missing_permission(deploy: Deploy, fake: FakeVertex) -> None:
     assert fake.changes == []
 
 
-def test_broken_label(deploy: Deploy, fake: FakeVertex) -> None:
+@pytest.mark.parametrize("value", ["today", "999999999999"])  # the second one is after the year 9999
+def test_broken_label(deploy: Deploy, fake: FakeVertex, value: str) -> None:
     deploy("start", "scan@4", "--detach")
-    fake.labels["gpu-ci-since"] = "today"
+    fake.labels["gpu-ci-since"] = value
     for command in ("status", "pause", "watch"):
         answer = deploy(command)
         assert answer.code == 1
@@ -142,6 +171,13 @@ def test_summary_of_a_step(deploy: Deploy, fake: FakeVertex, monkeypatch: pytest
     assert "| 100 % | `████████████████████` |" in text
 
 
+def test_summary_that_cannot_be_written(deploy: Deploy, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("GITHUB_STEP_SUMMARY", str(tmp_path))
+    answer = deploy("start", "scan@5")
+    assert (answer.code, answer.json["status"]) == (2, "rolled-back")
+    assert f"GITHUB_STEP_SUMMARY: {tmp_path} cannot be written: Is a directory" in answer.err
+
+
 def test_text_of_google_stays_in_its_cell() -> None:
     event = Event(0, {"1": 10, "2": 90}, "1", "a | b\n<img src=x>", True)
     text = rollout_report.summary_of("e", [event], rollout_report.document(None, End("error", "x", "| <b>")))
@@ -158,6 +194,7 @@ def test_commands_over_http(ask: Ask, monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_missing_credentials(ask: Ask, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("GOOGLE_CREDENTIALS", "/missing")
+    monkeypatch.delenv("GOOGLE_OAUTH_ACCESS_TOKEN", raising=False)
     answer = ask("deploy", "status", ENDPOINT)
     assert answer.code == 1
     assert "GOOGLE_CREDENTIALS" in answer.err

@@ -1,23 +1,15 @@
-"""Candidates, promotion and rollback of images of EKS nodes, with AWS's SDK and the Image Builder of the sandbox."""
+"""Candidates, promotion and rollback of images of EKS nodes, with a fake client of Image Builder."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
-from gpu_ci.aws import resource_names
-from gpu_ci.aws.limits.eks_api import Account, ApiError, AwsClient
-from pulumi_sandbox.providers.aws import types
-from pulumi_sandbox.providers.aws.eks.api import AwsServer, EksApi
-from pulumi_sandbox.world.store import Fault, Record, World
+from gpu_ci.aws.limits.eks_api import Account, ApiError
 
 from tests.gpu_ci.cli.conftest import Ask
 
-ARN = "arn:aws:imagebuilder:us-east-1:123456789012"
-RECIPE, PIPELINE = f"{ARN}:image-recipe/staging-nodes/1.0.7", f"{ARN}:image-pipeline/staging-nodes"
-DISTRIBUTION = f"{ARN}:distribution-configuration/nodes"
 DIGEST = f"sha256:{'a1' * 32}"
 STACK = f"""\
 config:
@@ -39,62 +31,45 @@ config:
 """
 
 
-@pytest.fixture
-def world(tmp_path: Path) -> Iterator[World]:
-    made = World(tmp_path / "world.db")
-    region = {"region": "us-east-1", "amiDistributionConfiguration": {"name": "n-{{ imagebuilder:buildDate }}"}}
-    detail = {
-        "action": {"type": "DELETE"},
-        "filter": {"type": "COUNT", "value": 2},
-        "exclusionRules": {"amis": {"tagMap": {resource_names.in_use_key("staging", "a10g"): resource_names.IN_USE}}},
-    }
-    for kind, identity, inputs in (
-        (types.IMAGE_RECIPE, RECIPE, {"name": "staging-nodes", "version": "1.0.7"}),
-        (types.IMAGE_DISTRIBUTION, DISTRIBUTION, {"name": "nodes", "distributions": [region]}),
-        (
-            types.IMAGE_PIPELINE,
-            PIPELINE,
-            {"name": "staging-nodes", "imageRecipeArn": RECIPE, "distributionConfigurationArn": DISTRIBUTION},
-        ),
-        (
-            types.IMAGE_LIFECYCLE,
-            f"{ARN}:lifecycle-policy/nodes",
+class ImageBuilder:
+    """The client of Image Builder, with one pipeline."""
+
+    def __init__(self) -> None:
+        self.pipelines = [
+            {"arn": "arn:aws:imagebuilder:us-east-1:1:image-pipeline/staging-nodes", "name": "staging-nodes"}
+        ]
+        self.images: list[dict[str, Any]] = []
+
+    def __call__(self, service: str, account: Account) -> ImageBuilder:
+        assert (service, account.region) == ("imagebuilder", "us-east-1")
+        return self
+
+    def call(self, method: str, **_: object) -> dict[str, Any]:
+        if method == "list_image_pipelines":
+            return {"imagePipelineList": self.pipelines}
+        assert method == "list_image_pipeline_images"
+        return {"imageSummaryList": self.images}
+
+    def build(self, status: str = "AVAILABLE") -> str:
+        """Add an image, and return its AMI, which a failed build does not have."""
+        number = len(self.images) + 1
+        ami = f"ami-{number:017x}" if status == "AVAILABLE" else ""
+        self.images.append(
             {
-                "policyDetails": [detail],
-                "resourceSelection": {"recipes": [{"name": "staging-nodes", "semanticVersion": "x.x.x"}]},
-            },
-        ),
-    ):
-        made.insert(Record(kind, identity, "nodes-pipeline", "", inputs))
-    yield made
-    made.close()
+                "version": f"1.0.7/{number}",
+                "state": {"status": status},
+                "dateCreated": f"2026-11-{number:02}T00:00:00Z",
+                "outputResources": {"amis": [{"region": "us-east-1", "image": ami}] if ami else []},
+            }
+        )
+        return ami
 
 
 @pytest.fixture
-def build(world: World, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Callable[..., str]]:
-    """Return a function that runs a build, with the fault with which it fails, and returns the AMI id or nothing."""
-    server = AwsServer(0, EksApi(world))
-    environment = {
-        "AWS_ENDPOINT_URL": f"http://127.0.0.1:{server.port}",
-        "AWS_ACCESS_KEY_ID": "sandbox",
-        "AWS_SECRET_ACCESS_KEY": "sandbox",
-        "AWS_CONFIG_FILE": str(tmp_path / "config"),
-        "AWS_MAX_ATTEMPTS": "1",
-    }
-    for name, value in environment.items():
-        monkeypatch.setenv(name, value)
-
-    def run(failing: str = "") -> str:
-        if failing:
-            world.add_fault(Fault(failing, on="*pipeline*"))
-        client = AwsClient("imagebuilder", Account("us-east-1"))
-        answer = client.call("start_image_pipeline_execution", imagePipelineArn=PIPELINE)
-        made = world.get(types.BUILT_IMAGE, answer["imageBuildVersionArn"])
-        assert made is not None
-        return str(made.outputs["amis"][0]["image"]) if made.outputs["amis"] else ""
-
-    yield run
-    server.close()
+def builder(monkeypatch: pytest.MonkeyPatch) -> ImageBuilder:
+    made = ImageBuilder()
+    monkeypatch.setattr("gpu_ci.cli.images.amis.connect", made)
+    return made
 
 
 @pytest.fixture
@@ -108,10 +83,10 @@ def pinned(stack: Path) -> str:
 
 
 def test_only_an_image_that_passed_its_tests_is_promoted_and_the_comment_stays(
-    build: Callable[..., str], stack: Path, ask: Ask
+    builder: ImageBuilder, stack: Path, ask: Ask
 ) -> None:
-    first, second = build(), build()
-    assert (build("check"), build("image")) == ("", "")
+    first, second = builder.build(), builder.build()
+    builder.build("FAILED")
     stack.write_text(STACK.replace("AMI", first))
     found = ask("images", "promote", "nodes")
     assert found.code == 0, found.err
@@ -122,10 +97,10 @@ def test_only_an_image_that_passed_its_tests_is_promoted_and_the_comment_stays(
 
 
 def test_the_candidates_have_their_check_and_the_pools_that_use_them(
-    build: Callable[..., str], stack: Path, ask: Ask
+    builder: ImageBuilder, stack: Path, ask: Ask
 ) -> None:
-    ami = build()
-    build("check")
+    ami = builder.build()
+    builder.build("FAILED")
     stack.write_text(STACK.replace("AMI", ami))
     [document] = ask("images", "candidates", "--json").json
     [pipeline] = document["pipelines"]
@@ -137,9 +112,9 @@ def test_the_candidates_have_their_check_and_the_pools_that_use_them(
 
 
 def test_a_pool_of_another_stack_needs_an_entry_in_used_by(
-    build: Callable[..., str], stack: Path, ask: Ask, tmp_path: Path
+    builder: ImageBuilder, stack: Path, ask: Ask, tmp_path: Path
 ) -> None:
-    ami = build()
+    ami = builder.build()
     text = STACK.replace("AMI", ami)
     stack.write_text(text)
     images, pools = text.index("  gpu-ci:images"), text.index("  gpu-ci:pools")
@@ -159,10 +134,8 @@ def test_a_pool_of_another_stack_needs_an_entry_in_used_by(
     assert notes() == []
 
 
-def test_a_pipeline_that_is_not_deployed_is_named(
-    world: World, build: Callable[..., str], stack: Path, ask: Ask
-) -> None:
-    world.delete(types.IMAGE_PIPELINE, PIPELINE)
+def test_a_pipeline_that_is_not_deployed_is_named(builder: ImageBuilder, stack: Path, ask: Ask) -> None:
+    builder.pipelines.clear()
     stack.write_text(STACK.replace("AMI", "ami-0123456789abcdef0"))
     found = ask("images", "candidates")
     assert (found.code, "us-east-1 has no Image Builder pipeline staging-nodes" in found.err) == (2, True)

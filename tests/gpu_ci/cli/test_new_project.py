@@ -11,11 +11,10 @@ import tomllib
 from pathlib import Path
 from typing import Any
 
-import copier
 import pytest
 import yaml
 from gpu_ci.cli.new_project.command import TEMPLATE
-from gpu_ci.gcp.pool.rules import default_runner_labels
+from gpu_ci.machines.rules import default_runner_labels
 
 from tests.conftest import ROOT
 from tests.gpu_ci.cli.conftest import Ask
@@ -78,6 +77,8 @@ def test_copier_renders_the_same_files_from_the_template(ask: Ask, tmp_path: Pat
         "version": "0.1.0",
         "description": 'a "b"',
     }
+    import copier
+
     copier.run_copy(str(TEMPLATE), tmp_path / "copied", options, defaults=True, quiet=True)
     shown = files(ask, "--label", "a10g", "--description", 'a "b"')
     assert {path: (tmp_path / "copied" / path).read_text() for path in written(tmp_path / "copied")} == shown

@@ -82,7 +82,7 @@ def test_unknown_price(train: Train, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(("result", "code"), [("FAILED", 2), ("EXPIRED", 2), ("PARTIALLY_SUCCEEDED", 2)])
 def test_wait_for_a_job_that_fails(train: Train, fake: FakeJobs, result: str, code: int) -> None:
-    fake.result = result
+    fake.end = result
     name = train("submit").json["job"]
     answer = train("wait")
     assert (answer.code, answer.json["state"]) == (code, result)
@@ -104,6 +104,10 @@ def test_cancelled(train: Train, fake: FakeJobs) -> None:
 
 def test_cancel_that_google_does_not_execute(train: Train, fake: FakeJobs, monkeypatch: pytest.MonkeyPatch) -> None:
     train("submit")
+    fake.fault = lambda number, method, path: "forbidden" if path.endswith(":cancel") else None
+    answer = train("cancel")
+    assert (answer.code, "denied" in answer.err) == (1, True)
+    fake.fault = lambda number, method, path: None
     monkeypatch.setattr(fake, "cancel", lambda name: None)
     answer = train("cancel")
     assert answer.code == 1
@@ -189,7 +193,7 @@ def test_outside_github_actions_the_run_needs_a_key(
 def test_summary_of_a_step(train: Train, fake: FakeJobs, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     file = tmp_path / "summary.md"
     monkeypatch.setenv("GITHUB_STEP_SUMMARY", str(file))
-    fake.result = "FAILED"
+    fake.end = "FAILED"
     train("submit")
     train("wait")
     text = file.read_text()

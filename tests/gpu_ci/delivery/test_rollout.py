@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from http.client import BadStatusLine, IncompleteRead
 from typing import Any
 
+import gpu_catalog
 import pytest
 from gpu_ci.delivery.rollout import decide
 from gpu_ci.delivery.rollout.decide import RefusedError
 from gpu_ci.delivery.rollout.loop import RejectedError
-from gpu_ci.delivery.targets.vertex import bucket_bounds, slow_requests, state_of
+from gpu_ci.delivery.targets.vertex import bucket_bounds, slow_requests, state_of, usd_per_hour
+from pulumi_sandbox.providers.gcp.vertex.service import VertexError
 
 from . import google_requests
 from .fake_vertex import ENDPOINT, FakeVertex
@@ -55,6 +59,17 @@ def test_slow_model_is_rolled_back() -> None:
     assert run(GOOD, fake, latency={"limitMs": 200})[1].reason == "slow"
 
 
+@pytest.mark.parametrize("reason", ["errors", "slow"])
+def test_late_counts_of_the_last_step_roll_a_model_with_all_traffic_back(reason: str) -> None:
+    rollout = Rollout(latency={"limitMs": 200})
+    rollout.start()
+    while rollout.fake.split != {canary(rollout): 100}:
+        rollout.watch(2)
+        assert "5001" in rollout.fake.models, "the model to return to"
+    {"errors": rollout.fake.rates, "slow": rollout.fake.slow}[reason][GOOD] = 0.3  # below the ceiling
+    assert rollout.watch()[:2] == ("rolled-back", reason)
+
+
 def test_slow_model_is_not_judged_without_a_limit() -> None:
     fake = FakeVertex()
     fake.slow[GOOD] = 0.5
@@ -85,7 +100,8 @@ def test_blue_green_returns_to_the_stable_model_above_the_ceiling() -> None:
 def test_first_model_of_an_endpoint() -> None:
     rollout, end = run(fake=FakeVertex(stable=False), machine={"type": "g2-standard-8", "accelerator": "NVIDIA_L4"})
     assert end.status == "done"
-    assert rollout.splits() == [{}, {canary(rollout): 100}] or rollout.splits() == [{canary(rollout): 100}]
+    assert rollout.splits() == [{}, {canary(rollout): 100}]
+    assert [each["labels"]["gpu-ci-status"] for each in rollout.patches()] == ["open", "done"]
 
 
 def test_first_model_without_machines_is_refused() -> None:
@@ -115,6 +131,56 @@ def test_no_answer_of_monitoring_holds() -> None:
     assert any("counts of requests cannot be read" in each.text for each in rollout.events)
 
 
+def test_answer_that_breaks_off_is_read_again() -> None:
+    broken: list[Exception] = [IncompleteRead(b"{"), BadStatusLine("garbage")]
+
+    def fault(number: int, method: str, path: str) -> None:
+        if number % 5 == 0 and broken:
+            raise broken.pop()
+
+    fake = FakeVertex()
+    fake.fault = fault
+    assert run(fake=fake)[1].status == "done"
+    assert broken == []
+
+
+def test_outages_end_the_command_only_if_they_are_long() -> None:
+    rollout = Rollout(strategy="immediate", deployMinutes=120)
+    rollout.fake.deploy_sec = 3000
+    rollout.start()
+    rollout.fake.fault = lambda number, method, path: "outage"
+    assert rollout.watch(5)[:2] == ("open", "time-over")
+    assert rollout.watch()[:2] == ("error", "unavailable")
+    rollout.fake.fault = lambda number, method, path: "outage" if number % 3 == 0 else None
+    assert rollout.watch().status == "done"
+
+
+def page(found: Any, query: Any) -> Any:
+    """Return one series of an answer."""
+    at, series = int(query.get("pageToken", ["0"])[0]), found["timeSeries"]
+    return {"timeSeries": series[at : at + 1]} | ({"nextPageToken": str(at + 1)} if at + 1 < len(series) else {})
+
+
+@pytest.mark.parametrize(
+    ("version", "method", "change", "reason"),
+    [
+        (GOOD, "series", lambda found, *_: found | {"unreachable": ["europe-west4"]}, "max-hold"),
+        (GOOD, "series", lambda found, *_: found | {"executionErrors": [{}]}, "max-hold"),
+        (GOOD, "values", lambda found, key, *_: [] if key == "5001" else found, "max-hold"),  # the stable model
+        (BAD, "values", lambda found, *_: [(code.replace("503", "499"), each) for code, each in found], ""),
+        (BAD, "series", page, "errors"),
+    ],
+    ids=["unreachable", "incomplete", "no stable model", "no errors", "pages"],
+)
+def test_other_answers_of_monitoring(
+    monkeypatch: pytest.MonkeyPatch, version: str, method: str, change: Callable[..., Any], reason: str
+) -> None:
+    fake = FakeVertex()
+    answer = getattr(fake, method)
+    monkeypatch.setattr(fake, method, lambda *arguments: change(answer(*arguments), *arguments))
+    assert run(version, fake)[1].reason == reason
+
+
 def test_latency_without_data_holds() -> None:
     fake = FakeVertex()
     asked: list[str] = []
@@ -137,6 +203,19 @@ def test_paused_rollout_stays_until_resumed() -> None:
     assert rollout.watch().status == "paused"
     assert rollout.fake.split == {canary(rollout): 10, "5001": 90}
     assert rollout.command(decide.pause) is None
+    rollout.fake.sleep(600)
+    rollout.command(decide.resume, int(rollout.fake.now))
+    assert rollout.watch(4).status == "open"
+    assert rollout.fake.split == {canary(rollout): 10, "5001": 90}, "the step begins again"
+    assert rollout.watch().status == "done"
+
+
+def test_paused_rollout_deploys_nothing_until_resumed() -> None:
+    rollout = Rollout()
+    rollout.start()
+    rollout.command(decide.pause)
+    assert rollout.watch().status == "paused"
+    assert "deploy" not in kinds(rollout)
     rollout.command(decide.resume, int(rollout.fake.now))
     assert rollout.watch().status == "done"
 
@@ -177,12 +256,15 @@ def test_start_of_the_stable_version_does_nothing() -> None:
     rollout = Rollout()
     assert isinstance(rollout.start("3"), decide.End)
     assert rollout.fake.changes == []
+    other = decide.start(rollout.target.read(), "other", "3", rollout.settings, int(rollout.fake.now))
+    assert isinstance(other, decide.Write)
 
 
-def test_start_with_split_traffic_is_refused() -> None:
+@pytest.mark.parametrize("split", [{"5001": 60, "5002": 40}, {}])
+def test_start_with_split_traffic_is_refused(split: dict[str, int]) -> None:
     rollout = Rollout()
     rollout.fake.add("5002", "2", "scan-2")
-    rollout.fake.set_split({"5001": 60, "5002": 40})
+    rollout.fake.set_split(split)
     with pytest.raises(RefusedError, match="traffic is not on one model"):
         rollout.start()
 
@@ -194,6 +276,8 @@ def test_start_after_a_killed_rollback_is_refused() -> None:
     rollout.command(decide.roll_back, int(rollout.fake.now))
     with pytest.raises(RefusedError, match="still deployed"):
         rollout.start(BAD)
+    state = rollout.target.read()._replace(split={canary(rollout): 100})  # a person chose that model
+    assert isinstance(decide.start(state, "scan", BAD, rollout.settings, int(rollout.fake.now)), decide.Write)
     assert rollout.watch().status == "rolled-back"
     rollout.start(BAD)
 
@@ -204,6 +288,7 @@ def test_rollback_after_the_end_returns_to_the_earlier_model() -> None:
     assert rollout.fake.split == STABLE
     assert rollout.watch()[:2] == ("rolled-back", "requested")
     assert list(rollout.fake.models) == ["5001"]
+    assert rollout.command(decide.roll_back, int(rollout.fake.now)) is None
 
 
 def test_rollback_to_a_chosen_model() -> None:
@@ -263,6 +348,17 @@ def test_failed_deployment_is_a_rollback() -> None:
     assert any("the operation failed" in each.text for each in rollout.events)
 
 
+def test_refusal_that_may_end_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_: Any) -> None:
+        raise VertexError(400, "FAILED_PRECONDITION", "the model is being deleted")
+
+    fake = FakeVertex()
+    monkeypatch.setattr(fake, "deploy", refuse)
+    rollout, end = run(fake=fake)
+    assert end[:2] == ("rolled-back", "deploy-timeout")
+    assert [each.text for each in rollout.events if "not deployed yet: the model is being deleted" in each.text]
+
+
 def test_machines_that_never_come_are_a_rollback() -> None:
     fake = FakeVertex()
     fake.deploy_sec = 3 * 3600
@@ -271,25 +367,27 @@ def test_machines_that_never_come_are_a_rollback() -> None:
     assert list(fake.models) == ["5001"]
 
 
-def test_canary_gets_no_traffic_before_its_replicas_run() -> None:
+@pytest.mark.parametrize(("replicas", "text"), [(1, "0 of 1 replicas"), (2, "1 of 2 replicas")])
+def test_canary_gets_no_traffic_before_its_replicas_run(replicas: int, text: str) -> None:
     fake = FakeVertex()
-    fake.replica_sec = 900
-    rollout = Rollout(fake)
+    fake.replica_sec = 900 if replicas == 1 else 90
+    rollout = Rollout(fake, machine={"type": "g2-standard-8", "minReplicas": replicas, "maxReplicas": 2})
     rollout.start()
     assert rollout.watch(20).status == "open"
     assert canary(rollout) in fake.models
     assert fake.split == STABLE
-    assert rollout.events[-1].text.endswith("0 of 1 replicas")
+    assert rollout.events[-1].text.endswith(text)
 
 
-def test_broken_label_names_the_label() -> None:
+@pytest.mark.parametrize("value", ["ten", "101"])
+def test_broken_label_names_the_label(value: str) -> None:
     rollout = Rollout()
     rollout.start()
-    rollout.fake.labels["gpu-ci-step"] = "ten"
+    rollout.fake.labels["gpu-ci-step"] = value
     end = rollout.watch()
     assert (end.status, end.reason) == ("error", "journal")
     assert "labels.gpu-ci-step" in end.text
-    assert "got: 'ten'" in end.text
+    assert f"got: '{value}'" in end.text
     rollout.command(decide.roll_back, int(rollout.fake.now), "5001")
     assert rollout.target.read().journal()
 
@@ -309,8 +407,9 @@ def test_endpoint_without_etag_is_not_written() -> None:
     assert rollout.fake.changes == []
 
 
+@pytest.mark.parametrize("version", ["9", BAD])
 @pytest.mark.parametrize("keep", [1, 2, 3])
-def test_cleanup_keeps_the_newest_and_never_those_in_use(keep: int) -> None:
+def test_cleanup_keeps_the_newest_and_never_those_in_use(keep: int, version: str) -> None:
     fake = FakeVertex()
     fake.models.clear()
     for at, version in enumerate("12345"):
@@ -318,11 +417,12 @@ def test_cleanup_keeps_the_newest_and_never_those_in_use(keep: int) -> None:
         fake.add(f"60{at}", version, f"gpu-ci-60{at}-{version}")
     fake.add("900", "1", "console")
     fake.set_split({"600": 100})  # the oldest has the traffic
-    rollout, end = run("9", fake, keep=keep)
-    assert end.status == "done"
-    newest = {"604", "603"}
-    kept = {"900", "600", canary(rollout)} | set(sorted(newest, reverse=True)[: keep - 1])
-    assert set(fake.models) == kept
+    rollout, end = run(version, fake, keep=keep)
+    assert end.status == ("rolled-back" if version == BAD else "done")
+    newest = ["604", "603", "602"] if version == BAD else [canary(rollout), "604", "603"]
+    assert set(fake.models) == {"900", "600", *newest[:keep]}
+    state = rollout.target.read()._replace(split={newest[:keep][-1]: 100})
+    assert {each.id for each in decide.removable(state, 1)}.isdisjoint({*state.split, "600", "900"})
 
 
 # The mistakes of Google's sample for Cloud Deploy (GoogleCloudPlatform/cloud-deploy-samples, custom-targets/vertex-ai).
@@ -352,15 +452,6 @@ def test_write_of_another_program_is_not_undone() -> None:
     assert all(each["labels"]["team"] != "vision" for each in rollout.patches())
 
 
-def test_model_to_return_to_stays_deployed_in_each_step() -> None:
-    rollout = Rollout()
-    rollout.start()
-    while rollout.watch(1).status == "open":
-        assert "5001" in rollout.fake.models
-    assert "5001" in rollout.fake.models
-    assert rollout.fake.removed_while_open == []
-
-
 def test_failed_undeploy_is_reported() -> None:
     fake = FakeVertex()
     fake.fault = lambda number, method, path: "failed-operation" if path.endswith("undeployModel") else None
@@ -370,13 +461,6 @@ def test_failed_undeploy_is_reported() -> None:
     assert canary(rollout) in fake.models
 
 
-def test_third_model_stays() -> None:
-    fake = FakeVertex()
-    fake.add("5002", "2", "scan-2")
-    rollout, _ = run(fake=fake)
-    assert {"5001", "5002", canary(rollout)} == set(fake.models)
-
-
 # The form of the API
 
 
@@ -384,6 +468,9 @@ def test_each_request_fits_the_discovery_document() -> None:
     rollout, _ = run(BAD, latency={"limitMs": 200}, machine={"type": "g2-standard-8", "accelerator": "NVIDIA_L4"})
     for each in rollout.fake.requests:
         google_requests.check(*each)
+    filters = [query["filter"][0] for _, path, query, _ in rollout.fake.requests if "timeSeries" in path]
+    place = 'resource.labels.endpoint_id="7001" AND resource.labels.location="europe-west4"'
+    assert all(place in each for each in filters)
 
 
 @pytest.mark.parametrize(
@@ -397,6 +484,37 @@ def test_each_request_fits_the_discovery_document() -> None:
 def test_wrong_request_is_found(body: Any, message: str) -> None:
     with pytest.raises(Exception, match=message):
         google_requests.check("POST", f"/v1/{ENDPOINT}:deployModel", {}, body)
+
+
+def test_settings_of_the_machine_replace_those_of_the_stable_model() -> None:
+    account = "new@acme.iam.gserviceaccount.com"
+    rollout, _ = run(machine={"type": "g2-standard-12", "maxReplicas": 3, "spot": True}, serviceAccount=account)
+    found = rollout.fake.models[canary(rollout)]
+    own = {"machineSpec": {"machineType": "g2-standard-12"}, "minReplicaCount": 1, "maxReplicaCount": 3, "spot": True}
+    assert (found["dedicatedResources"], found["serviceAccount"]) == (own, account)
+
+
+def test_required_replicas_are_those_that_take_traffic() -> None:
+    machines = {"minReplicaCount": 3, "requiredReplicaCount": 2}
+    state = state_of({"name": ENDPOINT, "deployedModels": [{"id": "1", "dedicatedResources": machines}]})
+    assert state.deployed["1"].least == 2
+
+
+def test_price_of_a_deployed_model_is_that_of_its_machines() -> None:
+    def price(replicas: int, spec: dict[str, Any], **more: Any) -> float | None:
+        machines = {"machineSpec": spec, "minReplicaCount": 2, **more}
+        model = {"id": "1", "dedicatedResources": machines, "status": {"availableReplicaCount": replicas}}
+        return usd_per_hour(state_of({"name": ENDPOINT, "deployedModels": [model]}).deployed["1"], ENDPOINT)
+
+    l4 = {"machineType": "g2-standard-8", "acceleratorType": "NVIDIA_L4", "acceleratorCount": 1}
+    t4 = {"machineType": "n1-standard-8", "acceleratorType": "NVIDIA_TESLA_T4", "acceleratorCount": 2}
+    for name, spec, market in (("g2-standard-8", l4, "standard"), ("n1-standard-8+nvidia-tesla-t4x2", t4, "spot")):
+        each = gpu_catalog.price(name, "europe-west4", market)
+        # A model that is being deployed already holds its fewest machines.
+        for replicas, count in ((0, 2), (5, 5)):
+            assert each
+            assert price(replicas, spec, spot=market == "spot") == round(each.usd_per_hour * count, 4)
+    assert (price(1, {"machineType": "e2-standard-4"}), price(1, {})) == (None, None)
 
 
 def test_state_of_an_empty_endpoint() -> None:

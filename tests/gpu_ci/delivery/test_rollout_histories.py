@@ -7,7 +7,7 @@ import pytest
 from . import google_requests
 from .rollouts import BAD, History
 
-FAST, ALL = 200, 2000
+FAST, ALL, PARTS = 20, 2000, 10
 
 
 def test_histories_with_faults() -> None:
@@ -17,9 +17,9 @@ def test_histories_with_faults() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("part", range(9))
+@pytest.mark.parametrize("part", range(PARTS))
 def test_more_histories_with_faults(part: int) -> None:
-    for seed in range(FAST + part * 200, FAST + (part + 1) * 200):
+    for seed in range(FAST + part, ALL, PARTS):
         check(seed)
 
 
@@ -41,9 +41,8 @@ def check(seed: int) -> str:
             assert patch["trafficSplit"] == ({stable: 100} if stable else {}), seed
             later = [each for each in patches[at + 1 :] if each["labels"]["gpu-ci-rollout"] == labels["gpu-ci-rollout"]]
             assert all(each["trafficSplit"] == patch["trafficSplit"] for each in later), seed
-    # The split never moves traffic to a third model.
-    for key, body in fake.changes:
-        assert key != "deploy" or "trafficSplit" not in body, seed
+    # Only a write with the labels moves traffic.
+    assert not any("trafficSplit" in body for _, path, _, body in fake.requests if path.endswith("eployModel")), seed
     if not history.foreign and end.status in ("done", "rolled-back"):
         labels = fake.labels
         winner = labels["gpu-ci-rollout"] if end.status == "done" else labels["gpu-ci-stable"]

@@ -11,9 +11,8 @@ from gpu_ci.delivery.training.settings import ACCELERATORS, ATTEMPTS, MARKETS, S
 from gpu_ci.gcp.gate.google_service import ApiError
 from pulumi_sandbox.providers.gcp import discovery
 
-from . import google_requests
 from .fake_jobs import FakeJobs, jobs_of
-from .fake_vertex import PARENT, Killed
+from .fake_vertex import Killed
 
 IMAGE = f"europe-west4-docker.pkg.dev/acme/train/scan@sha256:{'0' * 64}"
 NAME = "acme/scan 1 train 1"
@@ -56,12 +55,6 @@ def test_request_fits_the_discovery_document(given: dict[str, Any]) -> None:
     fake = FakeJobs()
     jobs_of(fake).submit(RUN_1, NAME, job_spec(Settings.model_validate(given)))
     assert len(fake.posts()) == 1
-
-
-@pytest.mark.parametrize("wrong", [{"timeout": "1h"}, {"jobSpec": {"schedule": {}}}, {"state": "JOB_STATE_RUNNING"}])
-def test_discovery_document_refuses_unknown_fields(wrong: dict[str, Any]) -> None:
-    with pytest.raises(Exception, match=r"unexpected|False schema"):
-        google_requests.check("POST", f"/v1/{PARENT}/customJobs", {}, wrong)
 
 
 def test_request() -> None:
@@ -199,6 +192,13 @@ def test_second_job_of_a_late_list_is_cancelled() -> None:
     assert fake.active() == [job["name"]] == [next(iter(fake.jobs))]
 
 
+def test_quota_after_a_lost_answer_still_waits_for_the_list() -> None:
+    fake = FakeJobs()
+    fake.list_late_sec = LATE_SEC + 30
+    fault_of_create(fake, "lost-answer", "quota")
+    assert [submit(fake)["name"]] == list(fake.jobs)
+
+
 def test_second_job_after_a_kill_is_cancelled() -> None:
     fake = FakeJobs()
     fake.list_late_sec = 50
@@ -241,7 +241,7 @@ def test_never_two_jobs_for_one_label(seed: int) -> None:
     The next submit cancels it.
     """
     draw = random.Random(seed)
-    fake = FakeJobs(seed)
+    fake = FakeJobs()
     fake.list_late_sec = draw.choice([0, 20, LATE_SEC - 5])
     rate = draw.choice([0.1, 0.3])
     fake.fault = lambda number, method, path: draw.choice(FAULTS) if draw.random() < rate else None
@@ -269,7 +269,7 @@ def test_never_two_jobs_for_one_label(seed: int) -> None:
 @pytest.mark.parametrize("result", ["SUCCEEDED", "FAILED", "EXPIRED", "PARTIALLY_SUCCEEDED"])
 def test_wait(result: str) -> None:
     fake = FakeJobs()
-    fake.result = result
+    fake.end = result
     said: list[str] = []
     name = submit(fake)["name"]
     before = len(fake.requests)
@@ -279,6 +279,7 @@ def test_wait(result: str) -> None:
     assert said.count(f"RUNNING: {name}") == 4, "each 5 minutes"
     polls = sum(path.endswith(name) for _, path, _, _ in fake.requests[before:])
     assert 1260 / 60 <= polls <= 1260 / 30
+    assert jobs_of(fake).wait(name, fake.now).is_time_over is False
 
 
 def test_wait_until_the_time_is_over() -> None:
@@ -306,9 +307,10 @@ def test_wait_for_a_job_that_is_cancelled_meanwhile() -> None:
 
 def test_wait_survives_an_outage_and_ends_at_a_long_one() -> None:
     fake = FakeJobs()
+    fake.run_sec = 6000
     name = submit(fake)["name"]
     begin = fake.now
-    fake.fault = lambda number, method, path: "outage" if 100 < fake.now - begin < 700 else None
+    fake.fault = lambda number, method, path: "outage" if 100 < fake.now - begin < 700 or number % 3 == 0 else None
     assert state_of(jobs_of(fake).wait(name, begin + 9999).job) == "SUCCEEDED"
     fake.fault = lambda number, method, path: "outage"
     end = jobs_of(fake).wait(name, fake.now + 300)
@@ -316,8 +318,10 @@ def test_wait_survives_an_outage_and_ends_at_a_long_one() -> None:
     with pytest.raises(ApiError, match="unavailable"):
         jobs_of(fake).wait(name, fake.now + 99999)
     fake.fault = lambda number, method, path: "forbidden"
+    begin = fake.now
     with pytest.raises(ApiError, match="denied"):
-        jobs_of(fake).wait(name, fake.now + 99999)
+        jobs_of(fake).wait(name, begin + 99999)
+    assert fake.now - begin < 1
 
 
 # Cancel
@@ -333,6 +337,8 @@ def test_cancel_is_safe_to_repeat() -> None:
     assert fake.state(job["name"]) == "CANCELLED"
     posts = [path for method, path, _, _ in fake.requests if path.endswith(":cancel")]
     assert len(posts) == 1
+    both = jobs_of(fake).cancel([fake.jobs[job["name"]], submit(fake, hash_of("run 2"))])
+    assert [state_of(each) for each in both] == ["CANCELLED", "CANCELLING"]
 
 
 def test_cancel_of_a_job_that_ends_meanwhile() -> None:

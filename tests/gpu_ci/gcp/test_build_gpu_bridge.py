@@ -72,17 +72,6 @@ def example() -> dict[str, Any]:
     return found
 
 
-def test_the_bucket_is_private_and_deletes_what_builds_wrote_after_a_day() -> None:
-    bucket = build().one(":Bucket").inputs
-    assert (bucket["uniformBucketLevelAccess"], bucket["publicAccessPrevention"]) == (True, "enforced")
-    assert bucket["softDeletePolicy"] == {"retentionDurationSeconds": 0}
-    [rule] = bucket["lifecycleRules"]
-    assert rule == {
-        "action": {"type": "Delete"},
-        "condition": {"age": 1, "matchesPrefixes": ["builds/", "sources/", "slots/", "requests/"]},
-    }
-
-
 def test_builds_may_start_machines_but_change_neither_settings_nor_program() -> None:
     deployment = build()
     roles = [named(deployment, f"gpu-tests-{role}-role") for role in ("machines", "project")]
@@ -137,31 +126,6 @@ def test_machines_read_workspaces_create_output_and_write_logs_and_nothing_else(
     assert not deployment.of(":RepositoryIamMember")
 
 
-def test_machines_may_read_the_given_repositories() -> None:
-    repository = "projects/acme/locations/us/repositories/images"
-    [grant] = build(imageRepositories=[repository]).of(":RepositoryIamMember")
-    given = {name: grant.inputs[name] for name in ("project", "location", "repository", "role")}
-    assert given == {
-        "project": "acme",
-        "location": "us",
-        "repository": "images",
-        "role": "roles/artifactregistry.reader",
-    }
-
-
-def test_machines_have_no_public_address_and_no_runner_and_the_gate_waits_for_their_grants() -> None:
-    deployment = build()
-    template = deployment.one(":RegionInstanceTemplate").inputs
-    [interface] = template["networkInterfaces"]
-    assert "accessConfigs" not in interface
-    assert template["serviceAccount"]["email"] == MACHINES
-    assert "runner" not in json.loads(template["metadata"]["gpu-agent-config"])
-    gate = deployment.one(":SmokeGate")
-    assert {"gpu-tests-machine-log-writer", "gpu-tests-machine-writer"} <= {
-        urn.rpartition("::")[2] for urn in gate.request.dependencies
-    }
-
-
 def test_a_step_accepts_the_settings_of_the_component(tmp_path: Path) -> None:
     text = named(build(max=2, artifactMib=10), "gpu-tests-settings")["source"]["text"]
     settings, options = parse(
@@ -176,16 +140,6 @@ def test_a_step_accepts_the_settings_of_the_component(tmp_path: Path) -> None:
     assert settings.longest_timeout_sec == 14_400 - 1200 - 900 - 1200
     assert "?" not in settings.template
     assert options.command == ["pytest"]
-
-
-def test_a_trigger_waits_for_what_the_build_of_the_reaper_needs() -> None:
-    deployment = build()
-    for trigger in deployment.of(":Trigger"):
-        needed = {urn.rpartition("::")[2] for urn in trigger.request.dependencies}
-        assert {f"gpu-tests-{role}" for role in ("machines", "reader", "log-writer", "program", "lock")} <= needed
-        # Cloud Build refuses a build with an account of its own and without a place for its log.
-        assert trigger.inputs["build"]["options"] == {"logging": "CLOUD_LOGGING_ONLY"}
-        assert trigger.inputs["build"]["timeout"] == "600s"
 
 
 def test_the_program_in_the_bucket_runs_without_this_package(tmp_path: Path) -> None:
@@ -245,48 +199,11 @@ def output(**changes: Any) -> dict[str, Any]:
     return found
 
 
-@pytest.mark.parametrize(
-    ("changes", "command", "build_sec"),
-    [
-        # The wait for a machine, the check, the start, the command, its end, and 20 minutes for other steps.
-        ({}, "1800", 3600 + 1200 + 900 + 1800 + 1200 + 1200),
-        ({"maxRunDurationSec": 3360}, "60", 3600 + 1200 + 900 + 60 + 1200 + 1200),
-        ({"waitSec": 82_800}, "1800", 86_400),
-    ],
-)
-def test_the_build_of_the_output_has_time_for_each_limit_of_its_step(
-    changes: dict[str, Any], command: str, build_sec: int
-) -> None:
-    found = output(**changes)
-    arguments = found["steps"][-1]["args"]
-    assert arguments[arguments.index("--timeout") + 1] == command
-    assert found["timeout"] == f"{build_sec}s"
-    assert found["serviceAccount"] == ACCOUNT
-
-
 def test_the_guide_shows_the_step_as_the_component_writes_it() -> None:
     guide = (ROOT / "docs/guides/cloud-build-gpu.md").read_text(encoding="utf-8")
     _, _, after = guide.partition("After, ")
     [step] = yaml.safe_load(after.partition("```yaml\n")[2].partition("```")[0])
     assert step == steps.run_step("BUCKET", "gpu-test", ["--timeout", "1800"], ["pytest", "-m", "gpu"])
-
-
-def test_an_upgrade_keeps_the_older_program_until_the_bucket_is_deleted() -> None:
-    deployment = build()
-    kept = {row.name: row.request.retainOnDelete for row in deployment.of(":BucketObject")}
-    assert kept == {"gpu-tests-settings": False, "gpu-tests-program": True, "gpu-tests-lock": True}
-    assert deployment.one(":Bucket").inputs["forceDestroy"] is True
-
-
-def test_the_reaper_runs_each_hour_with_the_account_of_builds() -> None:
-    deployment = build()
-    trigger = named(deployment, "gpu-tests-reaper-trigger")
-    assert trigger["build"]["steps"][-1]["args"] == [
-        *("-m", "gpu_ci.gcp.gpu_bridge", "reap", "--project", "$PROJECT_ID", "--bridge", "gpu-tests-stack"),
-    ]
-    assert trigger["serviceAccount"] == f"projects/example-ci/serviceAccounts/{MACHINES}"
-    job = deployment.one(":Job").inputs
-    assert (job["schedule"], job["pubsubTarget"]["topicName"]) == ("0 * * * *", trigger["pubsubConfig"]["topic"])
 
 
 def test_the_reaper_also_runs_after_each_build_of_the_topic_that_did_not_succeed() -> None:
@@ -312,30 +229,8 @@ def test_the_reaper_also_runs_after_each_build_of_the_topic_that_did_not_succeed
     assert "pubsubTopic" not in trigger["build"]["options"]
 
 
-def test_builds_may_publish_to_the_topic_of_their_bridge_only() -> None:
-    deployment = build()
-    grant = deployment.one("topicIAMMember:TopicIAMMember").inputs
-    assert (grant["role"], grant["member"]) == ("roles/pubsub.publisher", f"serviceAccount:{MACHINES}")
-    assert grant["topic"] == TOPIC.rpartition("/")[2]
-    assert output()["options"]["pubsubTopic"] == "gpu-tests-build-events-id"
-
-
 LADDER = [{"region": "us-east1"}, {"zones": ["us-central1-a"], "market": "standard"}]
 EAST = {"us-east1": "projects/example-ci/regions/us-east1/subnetworks/ci"}
-
-
-def test_each_other_region_of_the_ladder_has_a_template_and_its_check() -> None:
-    deployment = build(ladder=LADDER, ladderSubnetworks=EAST)
-    templates = {row.name: row.inputs for row in deployment.of(":RegionInstanceTemplate")}
-    east = "gpu-tests-us-east1-g2-standard-8"
-    assert templates.keys() == {"gpu-tests-template", f"{east}-template"}
-    [interface] = templates[f"{east}-template"]["networkInterfaces"]
-    assert interface["subnetwork"] == EAST["us-east1"]
-    gates = {row.name: row.inputs["zones"] for row in deployment.of(":SmokeGate")}
-    assert gates == {
-        "gpu-tests-gate": EXAMPLE["zones"],
-        f"{east}-gate": ["us-east1-b", "us-east1-c", "us-east1-d"],
-    }
 
 
 def test_the_settings_have_each_place_of_the_ladder_and_a_step_accepts_them(tmp_path: Path) -> None:
@@ -381,11 +276,3 @@ def test_a_mistake_is_reported_at_its_field(case: str) -> None:
     given = {"kind": "cloud-build-gpu", **copy.deepcopy(EXAMPLE), **changes}
     problems = Stack("", "dev", {"gpu-ci:pools": {"gpu-tests": given}}).problems_of_pools
     assert [f"{each.path}: {each.text}" for each in problems] == [f"gpu-ci:pools.gpu-tests.{expected}"]
-
-
-def test_the_builds_of_the_reaper_can_run_in_another_region_than_the_machines() -> None:
-    made = build(zones=["us-east4-a"], subnetwork="projects/example-ci/regions/us-east4/subnetworks/ci",
-                 buildRegion="us-central1")  # fmt: skip
-    assert {row.inputs["location"] for row in made.of(":Trigger")} == {"us-central1"}
-    assert made.one(":Job").inputs["region"] == "us-central1"
-    assert made.one(":RegionInstanceTemplate").inputs["region"] == made.one(":Bucket").inputs["location"] == "us-east4"

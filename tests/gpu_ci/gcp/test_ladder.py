@@ -9,9 +9,8 @@ from gpu_ci.errors import Problem
 from gpu_ci.kinds.gce.args import RunnerPoolArgs
 from gpu_ci.kinds.gce.component import RunnerPool
 from gpu_ci.stack import quotas
-from gpu_common.pulumi_wire import UNKNOWN_STRING
 
-from tests.gpu_ci.harness import Deployment, deploy
+from tests.gpu_ci.harness import deploy
 from tests.gpu_ci.support import COMPUTED
 
 T4 = {"machineType": "n1-standard-8", "guestAccelerator": {"type": "nvidia-tesla-t4"}, "zones": ["us-central1-a"]}
@@ -36,16 +35,6 @@ def args(*rungs: Any, **changes: Any) -> RunnerPoolArgs:
 
 def problems(*rungs: Any, **changes: Any) -> list[Problem]:
     return RunnerPoolArgs.choice_problems(choices(*rungs, **changes))
-
-
-def made(*rungs: Any, **changes: Any) -> tuple[Deployment, list[Any]]:
-    """Return the resources of a pool, and the steps that its component has for the runner manager."""
-    found: list[Any] = []
-
-    def program() -> None:
-        found.extend(RunnerPool("l4", args(*rungs, **changes)).rung_templates)
-
-    return deploy(program, computed=COMPUTED), found
 
 
 def test_rungs_that_differ_in_market_machine_or_zone_are_in_order() -> None:
@@ -84,55 +73,6 @@ def test_a_price_ceiling_below_every_machine_is_refused() -> None:
     spot = {"region": "us-east1", "market": "spot"}
     assert problems(spot, market="standard", priceCeilingUsd=0.6) == []
     assert len(problems(market="standard", priceCeilingUsd=0.6)) == 1
-
-
-def test_a_pool_without_a_ladder_makes_what_it_always_made() -> None:
-    without, rungs = made()
-    names = [row.name for row in without.rows]
-    assert names == ["l4", "l4-account", "l4-template", "l4-log-writer", "l4-gate", "l4-group"]
-    assert [(rung.zones, template) for rung, template in rungs] == [(RunnerPool.EXAMPLE["zones"], None)]
-    # A ladder changes nothing of the pool's own resources.
-    own = {row.name: row.inputs for row in made({"region": "us-east1"})[0].rows if row.name in names}
-    assert own == {row.name: row.inputs for row in without.rows}
-
-
-def test_each_region_and_machine_of_a_ladder_has_a_template_that_is_checked_and_a_market_has_none() -> None:
-    deployment, rungs = made(
-        {"zones": ["us-central1-a"], "market": "standard"},
-        {"zones": ["us-east1-b"]},
-        {"zones": ["us-east1-c", "us-east1-b"], "market": "standard"},
-        {"zones": ["us-central1-b"], "machineType": "g2-standard-16"},
-    )
-    templates = {row.name: row.inputs for row in deployment.of(":RegionInstanceTemplate")}
-    assert {name: (each["region"], each["machineType"]) for name, each in templates.items()} == {
-        "l4-template": ("us-central1", "g2-standard-8"),
-        "l4-us-east1-g2-standard-8-template": ("us-east1", "g2-standard-8"),
-        "l4-us-central1-g2-standard-16-template": ("us-central1", "g2-standard-16"),
-    }
-    [interface] = templates["l4-us-east1-g2-standard-8-template"]["networkInterfaces"]
-    assert interface == {"subnetwork": links("us-east1")["us-east1"]}
-    gates = {row.name: (row.inputs["pool"], row.inputs["zones"]) for row in deployment.of(":SmokeGate")}
-    assert gates == {
-        "l4-gate": ("l4", RunnerPool.EXAMPLE["zones"]),
-        "l4-us-east1-g2-standard-8-gate": ("l4", ["us-east1-b", "us-east1-c"]),
-        "l4-us-central1-g2-standard-16-gate": ("l4", ["us-central1-b"]),
-    }
-    assert [template is None for _, template in rungs] == [True, True, False, False, False]
-    assert rungs[2][1] is rungs[3][1]
-    assert UNKNOWN_STRING not in str(gates)
-
-
-def test_machines_of_a_ladder_are_never_taken_from_the_pools_reservation() -> None:
-    deployment, rungs = made(
-        {"zones": ["us-central1-b"], "market": "standard"},
-        market="standard",
-        zones=["us-central1-a"],
-        reservation="l4s",
-    )
-    affinities = {row.name: row.inputs.get("reservationAffinity") for row in deployment.of(":RegionInstanceTemplate")}
-    assert affinities["l4-us-central1-g2-standard-8-template"] is None
-    assert affinities["l4-template"]["type"] == "SPECIFIC_RESERVATION"
-    assert rungs[1][1] is not None
 
 
 def test_names_of_templates_fit_into_googles_limit() -> None:

@@ -15,8 +15,7 @@ from gpu_manager.metrics.measure import LogLines
 from gpu_manager.model import Runner
 
 from tests.gpu_ci.gcp.test_runner_manager import ACCOUNTS
-from tests.gpu_ci.harness import Deployment, deploy
-from tests.gpu_ci.support import COMPUTED
+from tests.gpu_ci.harness import Deployment
 from tests.manager.test_budgets import budgets, record
 from tests.manager.test_decide import NOW, job, machine, observe
 from tests.manager.test_metrics import RECORD, Loop
@@ -30,77 +29,8 @@ def manager(**choices: Any) -> RunnerManager:
     return RunnerManager("manager", args)
 
 
-def deployed(**choices: Any) -> Deployment:
-    return deploy(lambda: manager(**choices), computed=COMPUTED)
-
-
 def of(found: Deployment, kind: str) -> dict[str, dict[str, Any]]:
     return {row.name: row.inputs for row in found.rows if row.type == kind}
-
-
-METRIC, POLICY = "gcp:logging/metric:Metric", "gcp:monitoring/alertPolicy:AlertPolicy"
-
-
-def test_by_default_there_is_nothing_that_costs() -> None:
-    found = deployed()
-    assert (of(found, METRIC), of(found, POLICY)) == ({}, {})
-
-
-def test_alerts_are_two_policies_and_the_metrics_they_read() -> None:
-    found = deployed(alerts={"notification_channels": [CHANNEL], "stalled_sec": 1500})
-    pool = found.one("cloudrunv2/workerPool:WorkerPool").inputs["name"]
-    assert {name: each["filter"] for name, each in of(found, METRIC).items()} == {
-        "manager-whole-passes": (
-            f'resource.type="cloud_run_worker_pool" AND resource.labels.worker_pool_name="{pool}" AND '
-            'resource.labels.location="us-central1" AND jsonPayload.event="pass" AND jsonPayload.whole=true'
-        ),
-        "manager-jobs-late": (
-            f'resource.type="cloud_run_worker_pool" AND resource.labels.worker_pool_name="{pool}" AND '
-            'resource.labels.location="us-central1" AND jsonPayload.event="pool" AND jsonPayload.jobsOverObjective>0'
-        ),
-    }
-    policies = of(found, POLICY)
-    assert {name: each["notificationChannels"] for name, each in policies.items()} == {
-        "manager-stalled": [CHANNEL],
-        "manager-late": [CHANNEL],
-    }
-    assert {
-        name: (each["severity"], each["documentation"]["content"].partition("\n\n")[2])
-        for name, each in policies.items()
-    } == {
-        "manager-stalled": ("CRITICAL", "What to do: docs/operate/a-job-waits.md#no-job-of-any-pool-starts"),
-        "manager-late": ("WARNING", "What to do: docs/operate/a-job-waits.md#reasons"),
-    }
-    queries = {name: each["conditions"][0]["conditionPrometheusQueryLanguage"] for name, each in policies.items()}
-    series = 'logging_googleapis_com:user_gpu_ci_manager_stack_{}{{monitored_resource="cloud_run_worker_pool"}}'
-    assert queries["manager-stalled"]["query"] == f"absent_over_time({series.format('whole_passes')}[900s])"
-    assert queries["manager-stalled"]["duration"] == "600s"
-    assert queries["manager-late"]["query"] == f"sum by (pool) (increase({series.format('jobs_late')}[900s])) > 0"
-    # A metric that is minutes old is unknown to Cloud Monitoring, and the policy would be refused.
-    assert all(each["disableMetricValidation"] is True for each in queries.values())
-
-
-def test_budgets_are_two_more_policies_with_the_conditions_of_prometheus() -> None:
-    found = deployed(alerts={"notification_channels": [CHANNEL]}, budgets=True)
-    assert len(of(found, METRIC)) == 3
-    policies = {name: each for name, each in of(found, POLICY).items() if "budget" in name}
-    assert {name: each["severity"] for name, each in policies.items()} == {
-        "manager-budget-nearly-spent": "WARNING",
-        "manager-budget-spent": "CRITICAL",
-    }
-    ratio = " / ".join(
-        f"sum by (team) (increase(logging_googleapis_com:user_gpu_ci_manager_stack_budget_ratio_{suffix}"
-        '{monitored_resource="cloud_run_worker_pool"}[15m]))'
-        for suffix in ("sum", "count")
-    )
-    conditions = [each["conditions"][0]["conditionPrometheusQueryLanguage"]["query"] for each in policies.values()]
-    assert sorted(conditions) == sorted([f"({ratio} >= 0.8) < 1", f"{ratio} >= 1"])
-
-
-def test_metrics_are_the_others() -> None:
-    found = deployed(metrics=True)
-    assert set(of(found, METRIC)) == {f"manager-{each.name}" for each in MEASURED}
-    assert of(found, POLICY) == {}
 
 
 def log() -> list[dict[str, Any]]:

@@ -13,6 +13,7 @@ from gpu_ci.gcp.github_identity import GithubIdentity
 from gpu_ci.gcp.gke_gpu_node_pool import GkeGpuNodePool
 from gpu_ci.gcp.gpu_instance_template import GpuInstanceTemplate
 from gpu_ci.gcp.host_image_pipeline import HostImagePipeline
+from gpu_ci.gcp.mailbox import Mailbox
 from gpu_ci.gcp.runner_manager import RunnerManager
 from gpu_ci.gcp.runner_network import RunnerNetwork
 from gpu_ci.gcp.vertex_endpoint import VertexEndpoint
@@ -110,7 +111,7 @@ def made() -> set[str]:
 def test_every_component_for_google_cloud_is_looked_at() -> None:
     found = {each for token, each in COMPONENTS.items() if token.startswith("gpu-ci:gcp:")}
     # An identity belongs to bootstrap/, which enables its APIs and has a page of its own.
-    # The guides of host images, of GPU builds, of GKE and of rollouts name their APIs.
+    # The guides of host images, of GPU builds, of GKE, of rollouts and of rented hosts name their APIs.
     assert (
         found
         - {
@@ -119,6 +120,7 @@ def test_every_component_for_google_cloud_is_looked_at() -> None:
             GkeGpuNodePool,
             GkeRunnerPool,
             HostImagePipeline,
+            Mailbox,
             VertexEndpoint,
         }
         == COVERED

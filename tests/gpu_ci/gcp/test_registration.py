@@ -11,7 +11,7 @@ from gpu_ci.errors import ArgsError
 from gpu_ci.kinds.gce.args import RunnerPoolArgs
 from gpu_ci.kinds.gce.component import RunnerPool
 
-from tests.gpu_ci.gcp.machine.test_agent_config import GITHUB, KEY
+from tests.gpu_ci.gcp.machine.test_agent_config import GITHUB
 from tests.gpu_ci.gcp.test_runner_pool import PROJECT, SUBNETWORK, pool
 from tests.gpu_ci.harness import deploy
 from tests.gpu_ci.support import COMPUTED
@@ -23,50 +23,6 @@ def problems(**choices: Any) -> list[tuple[str, str, str]]:
     with pytest.raises(ArgsError) as caught:
         RunnerPoolArgs(**{**RunnerPool.EXAMPLE, "project": PROJECT, "subnetwork": SUBNETWORK, **choices})
     return [(problem.path, problem.text, problem.hint) for problem in caught.value.problems]
-
-
-def waits_for(row: Any) -> set[str]:
-    return {urn.rpartition("::")[2] for urn in row.request.dependencies}
-
-
-def test_its_machines_may_read_the_apps_key_and_no_other_secret() -> None:
-    [grant] = pool(github=GITHUB).of(":SecretIamMember")
-    assert grant.name == "l4-app-key-reader"
-    assert grant.inputs == {
-        "secretId": KEY,
-        "member": "serviceAccount:gpu-l4@p.iam.gserviceaccount.com",
-        "role": "roles/secretmanager.secretAccessor",
-    }
-
-
-def test_the_check_rehearses_so_it_waits_for_the_right_to_read_the_key() -> None:
-    assert "l4-app-key-reader" in waits_for(pool(github=GITHUB).one(":SmokeGate"))
-
-
-def test_without_an_app_the_machines_read_no_secret_and_get_no_runner() -> None:
-    found = pool()
-    assert found.of(":SecretIamMember") == []
-    assert "github" not in json.loads(found.one(":RegionInstanceTemplate").inputs["metadata"]["gpu-agent-config"])
-
-
-BY_MANAGER = {"owner": "acme", "runnerGroup": "gpu"}
-
-
-def test_if_the_manager_registers_runners_the_machines_get_no_app() -> None:
-    found = pool(github=BY_MANAGER)
-    assert found.of(":SecretIamMember") == []
-    told = json.loads(found.one(":RegionInstanceTemplate").inputs["metadata"]["gpu-agent-config"])
-    assert (told["registered_by"], "github" in told, told["runner"]["docker"]) == ("manager", False, "none")
-
-
-def test_its_machines_get_the_labels_of_jobs() -> None:
-    def labels(**choices: Any) -> list[str]:
-        text = pool(github=GITHUB, **choices).one(":RegionInstanceTemplate").inputs["metadata"]["gpu-agent-config"]
-        told: list[str] = json.loads(text)["github"]["labels"]
-        return told
-
-    assert labels() == ["self-hosted", "gpu", "l4"]
-    assert labels(runnerLabels=["a", "b"]) == ["a", "b"]
 
 
 def test_the_template_waits_for_a_group_that_is_made_with_it() -> None:
@@ -102,13 +58,3 @@ def test_an_arm_machine_gets_the_runner_for_it() -> None:
     image = "projects/acme-ci/global/images/gpu"
     found = problems(**arm, image=image, runner={"version": "2.337.0", "sha256": {"x64": "a" * 64}})
     assert ("runner.sha256", "has no checksum for arm64, which a4x-highgpu-4g needs", "add arm64") in found
-
-
-MANAGED = {"owner": "acme", "runnerGroup": "gpus"}
-
-
-@pytest.mark.parametrize("market", ["spot", "standard", "reservation"])
-def test_the_group_has_no_standby_where_the_manager_keeps_machines_stopped(market: str) -> None:
-    bought = {"market": market} if market != "reservation" else {"market": "standard", "reservation": "l4s"}
-    found = pool(github=MANAGED, **bought, standby={"stoppedSize": 2}).one(":RegionInstanceGroupManager").inputs
-    assert (found["targetStoppedSize"], "standbyPolicy" in found) == (0, False)

@@ -16,33 +16,19 @@ from gpu_ci.gcp.gate import google_service
 from gpu_ci.gcp.gate.compute_api import GoogleCompute
 from gpu_ci.gcp.runner_manager import RunnerManager, RunnerManagerArgs
 from gpu_common import google_permissions
-from gpu_manager.stores.bucket import GoogleObject
+from gpu_manager.stores.bucket import BucketStore
 from gpu_manager.suppliers.compute_engine.api import Api
 from pulumi_sandbox.providers.gcp.discovery import document
 
 from tests.gpu_ci.harness import Deployment, deploy
 from tests.gpu_ci.support import COMPUTED, build
+from tests.manager.stores.fake_storage import FakeStorage
 
 PAGE = (Path(__file__).resolve().parents[3] / "docs/reference/runner-manager.md").read_text(encoding="utf-8")
-MEMBER = "serviceAccount:gpu-l4@p.iam.gserviceaccount.com"
 
 
 def deployed() -> Deployment:
     return deploy(lambda: build(RunnerManager, "manager"), computed=COMPUTED)
-
-
-def test_its_process_has_no_address_and_reads_the_key_as_a_file() -> None:
-    pool = deployed().one("cloudrunv2/workerPool:WorkerPool").inputs
-    [container] = pool["template"]["containers"]
-    assert set(container) == {"image", "args", "resources", "volumeMounts"}
-    assert container["args"] == [
-        "manager", "run", "--json", "--app-key", "/secrets/manager-app/key.pem",
-        "--config", "gs://pool-state-1/configuration.json", "--state", "gs://pool-state-1/state.json",
-    ]  # fmt: skip
-    [volume] = pool["template"]["volumes"]
-    assert volume["secret"] == {"secret": "manager-key", "items": [{"path": "key.pem", "version": "latest"}]}
-    assert pool["scaling"] == {"manualInstanceCount": 1}
-    assert pool["template"]["serviceAccount"] == "gpu-l4@p.iam.gserviceaccount.com"
 
 
 def test_another_configuration_is_another_revision() -> None:
@@ -57,67 +43,7 @@ def test_another_configuration_is_another_revision() -> None:
     assert annotations('{"a": 1}') == annotations('{"a": 1}') != annotations('{"a": 2}')
 
 
-def test_cloud_run_checks_the_image_by_the_policy_of_the_project_if_it_is_told_to() -> None:
-    assert "binaryAuthorization" not in deployed().one("cloudrunv2/workerPool:WorkerPool").inputs
-    choices = {**RunnerManager.EXAMPLE, "binaryAuthorization": True}
-    wiring = {"project": "p-123456", "app_key": "projects/p/secrets/key", "machine_accounts": ACCOUNTS}
-    args = RunnerManagerArgs(**choices, **wiring, configuration="{}")
-    made = deploy(lambda: RunnerManager("manager", args), computed=COMPUTED)
-    assert made.one("cloudrunv2/workerPool:WorkerPool").inputs["binaryAuthorization"] == {"useDefault": True}
-
-
 ACCOUNTS = {"l4": "gpu-l4@example-ci.iam.gserviceaccount.com", "t4": "gpu-t4@example-ci.iam.gserviceaccount.com"}
-
-
-def test_it_may_use_the_accounts_of_its_pools_read_one_secret_and_nothing_more() -> None:
-    found = deployed()
-    grants = {
-        row.name: (row.inputs["role"], row.inputs["member"])
-        for row in found.rows
-        if row.type.lower().endswith("iammember")
-    }
-    custom = "projects/p/roles/manager"
-    assert grants == {
-        "manager-machines": (custom, MEMBER),
-        "manager-project": (custom, MEMBER),
-        "manager-state-writer": (custom, MEMBER),
-        "manager-l4-user": ("roles/iam.serviceAccountUser", MEMBER),
-        "manager-app-key-reader": ("roles/secretmanager.secretAccessor", MEMBER),
-    }
-    user = next(row for row in found.rows if row.name == "manager-l4-user").inputs
-    assert user["serviceAccountId"] == "projects/example-ci/serviceAccounts/gpu-l4@example-ci.iam.gserviceaccount.com"
-    key = found.one("secretmanager/secretIamMember:SecretIamMember").inputs
-    assert key["secretId"] == "projects/example-ci/secrets/manager-key"
-    roles = {row.inputs["title"].rpartition(" ")[2]: row.inputs["permissions"] for row in found.of(":IAMCustomRole")}
-    assert roles == {
-        "machines": [
-            each
-            for each in google_permissions.of_calls(manager_permissions.MACHINES)
-            if each.startswith(("compute.disks.", "compute.instances."))
-            and each not in ("compute.instances.delete", "compute.instances.get", "compute.instances.list")
-        ],
-        "project": [
-            "compute.images.useReadOnly",
-            "compute.instanceTemplates.get",
-            "compute.instanceTemplates.useReadOnly",
-            "compute.instances.delete",
-            "compute.instances.get",
-            "compute.instances.list",
-            "compute.subnetworks.use",
-            "compute.zoneOperations.get",
-            "compute.zoneOperations.list",
-        ],
-        "state": ["storage.objects.create", "storage.objects.delete", "storage.objects.get"],
-    }
-
-
-def test_its_bucket_is_closed_and_keeps_no_replaced_state() -> None:
-    bucket = deployed().one("storage/bucket:Bucket").inputs
-    assert bucket["uniformBucketLevelAccess"] is True
-    assert bucket["publicAccessPrevention"] == "enforced"
-    assert bucket["versioning"] == {"enabled": False}
-    assert bucket["softDeletePolicy"] == {"retentionDurationSeconds": 0}
-    assert "lifecycleRules" not in bucket
 
 
 class Recorder:
@@ -173,11 +99,9 @@ def test_the_roles_have_the_permissions_of_the_calls_that_the_manager_makes(monk
     for call in calls.values():
         call()
     assert recorder.called == set(manager_permissions.MACHINES)
-    storage = Recorder()
-    stored = GoogleObject("b", "o", storage, retries=0)
-    stored.read()
-    stored.write(b"{}", 0)
-    assert storage.called == set(manager_permissions.STATE)
+    storage = FakeStorage(lambda: 1e9)
+    BucketStore(storage.bucket(), "o", "a").take()
+    assert {f"storage.objects.{name}" for name in storage.asked} == set(manager_permissions.STATE)
 
 
 def test_the_page_lists_the_permissions_of_the_roles() -> None:

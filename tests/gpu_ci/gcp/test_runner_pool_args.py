@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 from gpu_ci.errors import Problem
-from gpu_ci.gcp.pool.rules import default_runner_labels
 from gpu_ci.kinds.gce.args import RunnerPoolArgs
 from gpu_ci.kinds.gce.component import RunnerPool
+from gpu_ci.machines.rules import default_runner_labels
 
 from tests.gpu_ci.support import WIRING
 

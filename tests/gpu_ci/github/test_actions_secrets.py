@@ -34,51 +34,7 @@ def secrets(scope: dict[str, Any], variables: dict[str, str] | None = None, **op
     return run(program, **options)
 
 
-def place(deployment: Deployment) -> str:
-    return str(deployment.outputs[deployment.rows[0].urn]["place"])
-
-
 REPOSITORY = {"kind": "repository", "repository": "web"}
-
-
-def test_a_repository_has_its_secrets_and_variables_under_github_s_upper_case_names() -> None:
-    made = secrets(REPOSITORY, {"instance_name": "gpu-l4"})
-    assert {(row.name, row.type.rpartition(":")[2]): row.inputs for row in made.rows[1:]} == {
-        ("ci-secret-DEPLOY_TOKEN", "ActionsSecret"): {
-            "repository": "web",
-            "secretName": "DEPLOY_TOKEN",
-            "value": SEALED,
-        },
-        ("ci-variable-INSTANCE_NAME", "ActionsVariable"): {
-            "repository": "web",
-            "variableName": "INSTANCE_NAME",
-            "value": "gpu-l4",
-        },
-    }
-    assert place(made) == "repository web"
-
-
-def test_an_environment_has_them_for_its_jobs_alone() -> None:
-    made = secrets({"kind": "environment", "repository": "web", "environment": "prod"}, {"REGION": "us"})
-    where = {"repository": "web", "environment": "prod"}
-    assert made.one(":ActionsEnvironmentSecret").inputs == {**where, "secretName": "DEPLOY_TOKEN", "value": SEALED}
-    assert made.one(":ActionsEnvironmentVariable").inputs == {**where, "variableName": "REGION", "value": "us"}
-    assert place(made) == "environment prod of web"
-
-
-def test_dependabot_has_secrets_of_its_own() -> None:
-    made = secrets({"kind": "dependabot", "repository": "web"})
-    assert [row.type for row in made.rows[1:]] == ["github:index/dependabotSecret:DependabotSecret"]
-    assert place(made) == "Dependabot of web"
-
-
-def test_an_organization_gives_them_to_the_repositories_it_selects_by_number() -> None:
-    made = secrets({"kind": "organization", "repositories": ["kernels", "web"]}, {"REGION": "us"})
-    where = {"visibility": "selected", "selectedRepositoryIds": [101, 102]}
-    secret = made.one(":ActionsOrganizationSecret")
-    assert secret.inputs == {**where, "secretName": "DEPLOY_TOKEN", "value": SEALED}
-    assert made.one(":ActionsOrganizationVariable").inputs == {**where, "variableName": "REGION", "value": "us"}
-    assert place(made) == "the organization"
 
 
 def test_an_organization_that_selects_nothing_looks_nothing_up() -> None:
@@ -92,12 +48,6 @@ def test_an_organization_that_selects_nothing_looks_nothing_up() -> None:
         "variableName": "REGION",
         "value": "us",
     }
-
-
-def test_a_secret_that_is_replaced_goes_first_or_the_old_one_would_take_the_new_one_with_it() -> None:
-    made = secrets({"kind": "organization", "repositories": ["web"]}, {"REGION": "us"})
-    asked = {row.name: row.request.deleteBeforeReplace for row in made.rows[1:]}
-    assert asked == {"ci-secret-DEPLOY_TOKEN": True, "ci-variable-REGION": False}
 
 
 def test_a_secret_is_nowhere_in_plain_text() -> None:

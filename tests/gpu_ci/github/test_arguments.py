@@ -48,11 +48,6 @@ def test_a_secret_may_be_as_large_as_github_takes_it(secret: str) -> None:
     assert problems(SECRET, lambda: {"secrets": {"TOKEN": hidden(secret)}}) == []
 
 
-@pytest.mark.parametrize("model", EXAMPLES, ids=lambda model: model.__name__)
-def test_the_examples_are_right(model: type[Args]) -> None:
-    assert problems(model, dict) == []
-
-
 @pytest.mark.parametrize(
     "workflow",
     [

@@ -22,25 +22,6 @@ def group(**changes: Any) -> Deployment:
     return run(lambda: RunnerGroup("gpu", RunnerGroupArgs(**{**RunnerGroup.EXAMPLE, **changes})))
 
 
-def test_a_group_is_for_these_repositories_and_workflows_alone() -> None:
-    made = group()
-    assert made.one(":ActionsRunnerGroup").inputs == {
-        "name": "gpu",
-        "visibility": "selected",
-        "selectedRepositoryIds": [101, 102],
-        "allowsPublicRepositories": False,
-        "restrictedToWorkflows": True,
-        "selectedWorkflows": ["acme/web/.github/workflows/gpu.yml@refs/heads/main"],
-    }
-    assert made.outputs[made.rows[0].urn] == {"groupName": "gpu", "groupId": "gpu-group-id"}
-
-
-def test_without_workflows_all_of_the_repositories_may_use_it() -> None:
-    inputs = group(selectedWorkflows=[], groupName="gpu-l4", repositories=["web"]).one(":ActionsRunnerGroup").inputs
-    assert (inputs["name"], inputs["restrictedToWorkflows"], inputs["selectedWorkflows"]) == ("gpu-l4", False, [])
-    assert inputs["selectedRepositoryIds"] == [101]
-
-
 def test_a_public_repository_is_refused_in_the_preview() -> None:
     wanted = {**RunnerGroup.EXAMPLE, "repositories": ["web", "open-web", "nowhere"]}
     with pytest.raises(ArgsError) as caught:

@@ -11,38 +11,12 @@ from gpu_ci.kubernetes import arc_controller
 from gpu_ci.kubernetes.arc_controller import ArcController, ArcControllerArgs
 
 from tests.gpu_ci.harness import UNKNOWN, deploy
-from tests.gpu_ci.kubernetes.clusters import build, values
+from tests.gpu_ci.kubernetes.clusters import build
 
 # One test reads the definitions in a deployment, which takes most of its time; the others need none of it.
 short = pytest.mark.usefixtures("short_definitions")
 
 DEFINED = ("autoscalinglisteners", "autoscalingrunnersets", "ephemeralrunners", "ephemeralrunnersets")
-OFF_GPU_NODES = {
-    "nodeAffinity": {
-        "requiredDuringSchedulingIgnoredDuringExecution": {
-            "nodeSelectorTerms": [
-                {"matchExpressions": [{"key": "nvidia.com/gpu.present", "operator": "NotIn", "values": ["true"]}]}
-            ]
-        }
-    }
-}
-
-
-@short
-def test_the_release_is_the_pinned_chart_in_a_namespace_of_its_own() -> None:
-    made = build(ArcController, "arc")
-    release = made.one(":Release")
-    assert {key: value for key, value in release.inputs.items() if key != "values"} == {
-        "name": "arc",
-        "namespace": "arc-systems",
-        "chart": "oci://ghcr.io/actions/actions-runner-controller-charts/gha-runner-scale-set-controller"
-        "@sha256:3081ba15c41f0aa791058dedd2a7406fece24c9aeaa94956c268e5099427a452",
-        "version": "0.14.2",
-        "skipCrds": True,
-        "compat": "true",
-    }
-    assert release.request.deleteBeforeReplace is True
-    assert made.one(":Namespace").inputs["metadata"]["labels"] == {"pod-security.kubernetes.io/enforce": "restricted"}
 
 
 def test_the_definitions_of_the_pinned_chart_come_before_the_release_and_stay_when_all_goes() -> None:
@@ -75,31 +49,6 @@ def test_the_definitions_are_whole_but_for_their_descriptions_and_have_the_names
     assert (text.count('"x-kubernetes-'), text.count('"x_kubernetes_') > 300) == (0, True)
     # A field of that name is no description.
     assert set(re.findall(r'"description": (.)', text)) <= {"{"}
-
-
-@short
-def test_its_values_are_these_and_no_others() -> None:
-    assert values(build(ArcController, "arc")) == {
-        "replicaCount": 1,
-        "serviceAccount": {"create": True, "name": "arc"},
-        "flags": {"logLevel": "info", "logFormat": "json", "updateStrategy": "eventual"},
-        "metrics": {"controllerManagerAddr": ":8080", "listenerAddr": ":8080", "listenerEndpoint": "/metrics"},
-        "affinity": OFF_GPU_NODES,
-        "podSecurityContext": {"seccompProfile": {"type": "RuntimeDefault"}},
-        "securityContext": {
-            "runAsNonRoot": True,
-            "allowPrivilegeEscalation": False,
-            "capabilities": {"drop": ["ALL"]},
-            "readOnlyRootFilesystem": True,
-        },
-    }
-
-
-@short
-def test_metrics_are_served_on_request_only_and_one_namespace_can_be_all_it_watches() -> None:
-    found = values(build(ArcController, "arc", metrics=False, watchSingleNamespace="gpu-ci"))
-    assert "metrics" not in found
-    assert found["flags"]["watchSingleNamespace"] == "gpu-ci"
 
 
 @short

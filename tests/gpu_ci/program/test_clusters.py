@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 import copy
-import json
 from collections.abc import Mapping
 from functools import cache
 from typing import Any
 
 import pulumi
 import pytest
-from gpu_common import pulumi_wire
 
 from tests.gpu_ci.harness import Deployment
 from tests.gpu_ci.program.stack import ON_CLUSTER, config, load, refused
-from tests.gpu_ci.program.test_program import ALL_CALLS, KEY, STACK, cluster, run
+from tests.gpu_ci.program.test_program import ALL_CALLS, KEY, cluster, run
 from tests.gpu_ci.support import COMPUTED
 
 pytestmark = pytest.mark.usefixtures("short_definitions")
@@ -93,120 +91,10 @@ def release(found: Deployment, name: str) -> dict[str, Any]:
     return row.inputs
 
 
-def test_a_cluster_gets_what_its_pools_share_once_however_many_there_are() -> None:
-    values = stack()
-    values["gpu-ci:pools"]["l4"] = {**A10G, "instanceTypes": ["g6.2xlarge", "g6.4xlarge"], "max": 1}
-    found = run(values)
-    shared = [row.name for row in found.rows if row.parent_name == "project-stack" and "kubernetes" in row.type]
-    assert shared == ["ci-cluster", "ci-plugin", "ci-arc", "ci-runners"]
-    # Two nodes of one GPU and one more for their check; one, and one more.
-    quota = found.one(":ResourceQuota").inputs["spec"]["hard"]
-    assert quota == {"requests.nvidia.com/gpu": "5"}
-
-
-def test_a_second_stack_on_a_cluster_names_what_the_first_one_made_there() -> None:
-    described = ON_CLUSTER["gpu-ci:clusters"]["ci"]
-    second = stack(clusters={"ci": {**described, "managed": False, "namespace": "gpu-ci-two"}})
-    found = run(second)
-    shared = [row.name for row in found.rows if row.parent_name == "project-stack" and "kubernetes" in row.type]
-    assert shared == ["ci-cluster", "ci-runners"]
-    first, other = (release(deployment, "a10g-runners-release") for deployment in (deployed(), found))
-    assert other["values"]["controllerServiceAccount"] == {"name": "ci-arc", "namespace": "arc-systems"}
-    assert first["values"] == other["values"]
-    assert (first["namespace"], other["namespace"]) == ("gpu-ci", "gpu-ci-two")
-
-
-def test_a_pool_with_efa_gets_the_network_and_the_security_group_of_its_cluster() -> None:
-    nodes = {"instanceTypes": ["p4d.24xlarge"], "market": "standard", "efa": True, "zones": ["us-east-1a"]}
-    found = run(stack(nodes))
-    assert found.one(":SecurityGroup").inputs["vpcId"] == "vpc-0123456789abcdef0"
-    [primary, *_] = found.one(":LaunchTemplate").inputs["networkInterfaces"]
-    assert primary["securityGroups"][0] == "sg-0123456789abcdef0"
-
-
 def test_nothing_of_a_cluster_is_looked_up_where_no_pool_is_on_it() -> None:
     values = config()
     found = run(values | ON_CLUSTER | {"gpu-ci:site": {**ON_CLUSTER["gpu-ci:site"], **values["gpu-ci:site"]}})
     assert [row.type for row in found.rows if "aws" in row.type or "kubernetes" in row.type] == []
-
-
-def test_the_cluster_is_reached_as_whoever_runs_this_and_no_credential_is_written_down() -> None:
-    kubeconfig = json.loads(deployed().one("pulumi:providers:kubernetes").inputs["kubeconfig"])
-    assert kubeconfig["clusters"] == [
-        {"name": "ci", "cluster": {"server": "https://example.eks", "certificate-authority-data": "Q0E="}}
-    ]
-    [user] = kubeconfig["users"]
-    assert user["user"]["exec"]["command"] == "aws"
-    assert user["user"]["exec"]["args"] == [
-        "--region", "us-east-1", "eks", "get-token", "--cluster-name", "ci", "--output", "json",
-    ]  # fmt: skip
-
-
-def test_the_profile_and_role_of_a_cluster_reach_everything_that_calls_aws() -> None:
-    role = "arn:aws:iam::123456789012:role/deployer"
-    described = {**ON_CLUSTER["gpu-ci:clusters"]["ci"], "profile": "prod", "roleArn": role}
-    found = run(stack(clusters={"ci": described}))
-    account = found.one("pulumi:providers:aws")
-    assert {name: account.inputs[name] for name in ("region", "profile")} == {"region": "us-east-1", "profile": "prod"}
-    assert json.loads(account.inputs["assumeRoles"]) == [{"roleArn": role}]
-    [user] = json.loads(found.one("pulumi:providers:kubernetes").inputs["kubeconfig"])["users"]
-    assert user["user"]["exec"]["args"][-2:] == ["--role-arn", role]
-    assert user["user"]["exec"]["env"] == [{"name": "AWS_PROFILE", "value": "prod"}]
-    made = [row for row in found.rows if row.type.startswith("aws:")]
-    assert {row.request.provider for row in made} == {f"{account.urn}::ci-account-id"}
-    limits = found.one(":NodeGroupLimits").inputs
-    assert (limits["profile"], limits["roleArn"]) == ("prod", role)
-
-
-def test_everything_in_the_cluster_is_made_by_its_own_provider() -> None:
-    found = deployed()
-    provider = f"{found.one('pulumi:providers:kubernetes').urn}::ci-cluster-id"
-    made = [row for row in found.rows if row.type.startswith("kubernetes:")]
-    assert len(made) == 19
-    assert {row.request.provider for row in made} == {provider}
-
-
-def test_runners_wait_for_the_check_and_the_check_for_the_device_plugin() -> None:
-    found = deployed()
-    waits = {row.name: set(row.request.dependencies) for row in found.rows}
-    urns = {row.name: row.urn for row in found.rows}
-    assert urns["a10g-smoke-job"] in waits["a10g-runners-release"]
-    assert urns["a10g-nodes-nodes"] in waits["a10g-smoke-job"]
-    assert urns["ci-plugin-release"] in waits["a10g-smoke-job"]
-    assert urns["ci-arc-release"] in waits["a10g-runners-release"]
-
-
-def test_runners_register_as_the_app_in_the_group_of_the_stack() -> None:
-    found = deployed()
-    values = release(found, "a10g-runners-release")["values"]
-    assert (values["githubConfigUrl"], values["runnerGroup"]) == ("https://github.com/acme", "gpu-stack")
-    assert values["runnerScaleSetName"] == "a10g"
-    secret = release(found, "a10g-runners-app")["stringData"]
-    assert secret[pulumi_wire.SIGNATURE] == pulumi_wire.SECRET
-    assert secret["value"] == {
-        "github_app_id": "17",
-        "github_app_installation_id": "18",
-        "github_app_private_key": KEY,
-    }
-
-
-def test_the_check_proves_that_policies_are_enforced_where_the_namespace_is_closed() -> None:
-    def tries(**cluster: Any) -> bool:
-        values = stack()
-        values["gpu-ci:clusters"]["ci"] |= cluster
-        spec = run(values).one(":Job").inputs["spec"]["template"]["spec"]
-        return "--closed-to" in spec["containers"][1]["command"]
-
-    assert tries()
-    assert not tries(networkPolicies=False)
-    assert not tries(privateRanges=["10.20.0.0/16"])
-
-
-def test_the_device_plugin_stays_away_from_nodes_that_bring_one() -> None:
-    values = stack({"amiType": "BOTTLEROCKET_x86_64_NVIDIA"})
-    affinity = release(run(values), "ci-plugin-release")["values"]["affinity"]["nodeAffinity"]
-    [term] = affinity["requiredDuringSchedulingIgnoredDuringExecution"]["nodeSelectorTerms"]
-    assert {"key": "gpu-ci-pool", "operator": "NotIn", "values": ["a10g"]} in term["matchExpressions"]
 
 
 def on_cluster(strategy: str) -> dict[str, Any]:
@@ -239,22 +127,6 @@ def test_cdi_is_refused_where_the_nodes_have_it_off(version: str, image: str, st
         "  expected: volume-mounts, or Kubernetes 1.32 or newer\n"
         "  hint: remove it: the default, volume-mounts, works on nodes of every pool"
     )
-
-
-@pytest.mark.parametrize(
-    ("runner", "level"),
-    [
-        ({}, "restricted"),
-        ({"allowSudo": True}, "baseline"),
-        ({"containerMode": {"kind": "kubernetes-novolume"}}, "restricted"),
-        ({"containerMode": {"kind": "dind", "nodeGpus": 1}}, "privileged"),
-    ],
-)
-def test_the_namespace_lets_every_runner_start_and_no_more(runner: dict[str, Any], level: str) -> None:
-    values = stack({"runner": {"image": IMAGE, **runner}})
-    values["gpu-ci:pools"]["plain"] = A10G
-    found = [row for row in run(values).rows if row.name == "ci-runners-namespace"]
-    assert [row.inputs["metadata"]["labels"]["pod-security.kubernetes.io/enforce"] for row in found] == [level]
 
 
 def login(name: str) -> dict[str, str]:
@@ -350,14 +222,6 @@ def test_a_pool_whose_jobs_run_in_the_runner_stays_where_it_is_beside_one_with_p
     assert before == after
 
 
-def test_a_stack_whose_pools_all_have_their_own_app_needs_no_shared_one() -> None:
-    values = stack()
-    github = values["gpu-ci:site"]["github"]
-    github["poolApps"] = {"a10g": github.pop("runnerApp")}
-    found = run(values)
-    assert release(found, "a10g-runners-app")["stringData"]["value"]["github_app_id"] == "17"
-
-
 @pytest.mark.parametrize(("nodes", "gpus"), [(1, "12"), (2, "16")])
 def test_a_check_has_gpus_in_the_quota_while_jobs_have_all_of_the_pools_own(nodes: int, gpus: str) -> None:
     found = run(stack({"instanceTypes": ["g5.12xlarge"], "max": 2, "smoke": {"nodes": nodes}}), preview=True)
@@ -396,14 +260,6 @@ def test_private_images_of_a_cluster_are_pulled_with_its_logins() -> None:
     assert rows["a10g-runners-release"].inputs["values"]["template"]["spec"]["imagePullSecrets"] == [{"name": "ghcr"}]
 
 
-def test_the_check_runs_as_the_runners_user_in_the_runners_image_alone() -> None:
-    def users(smoke: dict[str, Any]) -> Any:
-        job = release(run(stack({"smoke": smoke})), "a10g-smoke-job")
-        return job["spec"]["template"]["spec"]["securityContext"]["runAsUser"]
-
-    assert (users({}), users({"image": IMAGE.replace("a1", "b2")})) == (1001, 1000)
-
-
 def test_another_way_to_hand_out_gpus_is_another_check_and_another_pool_is_none() -> None:
     def mark(values: dict[str, Any]) -> Any:
         job = release(run(values), "a10g-smoke-job")
@@ -433,12 +289,6 @@ def test_nodes_made_of_something_else_are_checked_again(
     assert release(run(stack()), "a10g-smoke-job") != before
 
 
-def test_the_plugin_stays_away_from_pools_of_other_stacks_that_the_cluster_names_and_from_those_here() -> None:
-    clusters = {"ci": {**ON_CLUSTER["gpu-ci:clusters"]["ci"], "devicePlugin": {"builtInPools": ["elsewhere"]}}}
-    values = release(run(stack({"amiType": "BOTTLEROCKET_x86_64_NVIDIA"}, clusters=clusters)), "ci-plugin-release")
-    assert '"values": ["a10g", "elsewhere"]' in json.dumps(values["values"]["affinity"])
-
-
 def test_scale_sets_of_one_name_on_two_clusters_are_two() -> None:
     values = stack(clusters=dict.fromkeys(("ci", "other"), ON_CLUSTER["gpu-ci:clusters"]["ci"]))
     values["gpu-ci:pools"]["b"] = {**A10G, "clusterName": "other", "runner": {"image": IMAGE, "scaleSetName": "a10g"}}
@@ -453,41 +303,3 @@ def test_the_longest_name_of_a_pool_is_deployed() -> None:
     parts = [row.name for row in found.rows if row.parent_name == "p" * 40]
     assert [len(name) for name in parts] == [40, 40, 40, 40]
     assert len(set(parts)) == 4
-
-
-def test_the_pool_is_exported_with_its_choices_cost_and_verdict() -> None:
-    outputs = deployed().outputs[STACK]
-    pool = outputs["pools"]["a10g"]
-    assert {
-        key: pool[key] for key in ("kind", "instanceTypes", "clusterName", "region", "market", "max", "verdict")
-    } == {
-        "kind": "eks-runners",
-        "instanceTypes": ["g5.2xlarge", "g5.4xlarge"],
-        "clusterName": "ci",
-        "region": "us-east-1",
-        "market": "spot",
-        "max": 2,
-        "verdict": "pass",
-    }
-    assert sorted(pool["cost"]["usdPerHourByType"]) == ["g5.2xlarge", "g5.4xlarge"]
-    assert pool["cost"]["usdPerHourAtMax"] == 2 * pool["cost"]["usdPerHourByType"]["g5.4xlarge"]
-    assert (
-        pool["smokeSummary"]
-        == "a10g: the check passed on 1 node; its report is in the log of the Job gpu-ci/smoke-job-1"
-    )
-    [target] = outputs["smokeTargets"]
-    assert target == {
-        "pool": "a10g",
-        "cloud": "aws",
-        "machineType": "g5.2xlarge",
-        "gpu": "NVIDIA A10G",
-        "gpuCount": 1,
-        "zones": ["us-east-1a", "us-east-1b"],
-        "template": None,
-    }
-
-
-def test_the_labels_of_the_site_are_tags_on_aws() -> None:
-    values = stack()
-    values["gpu-ci:site"]["labels"] = {"team": "ml"}
-    assert run(values).one(":NodeGroup").inputs["tags"] == {"gpu-ci-pool": "a10g", "team": "ml"}

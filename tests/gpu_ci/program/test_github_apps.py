@@ -30,26 +30,10 @@ def test_machines_do_not_register_as_the_app_that_administers_the_organization(a
         assert load(stack(asked, app=ADMIN, **{app: RUNNERS})).specs
 
 
-def test_the_stack_acts_as_one_app_and_its_machines_read_the_key_of_the_other() -> None:
-    found = run(stack(app=ADMIN, runnerApp=RUNNERS))
-    acting = json.loads(found.one("pulumi:providers:github").inputs["appAuth"]["value"])
-    assert (acting["id"], acting["pemFile"]) == ("17", f"what {ADMIN['privateKey']} holds")
-    agent = json.loads(found.one(":RegionInstanceTemplate").inputs["metadata"]["gpu-agent-config"])
-    assert (agent["github"]["app_id"], agent["github"]["installation_id"]) == ("27", 28)
-    readable = [row.inputs["secretId"] for row in found.of(":SecretIamMember")]
-    assert readable == [RUNNERS["privateKey"]]
-
-
 @pytest.mark.parametrize("github", [{}, {"app": ADMIN}])
 def test_a_stack_whose_machines_register_nothing_needs_no_second_app(github: dict[str, Any]) -> None:
     asked = {"rules": KERNELS["rules"]}
     assert load(stack(asked, {"l4": L4}, **github)).specs
-
-
-def test_with_a_token_for_the_stack_the_machines_have_an_app_all_the_same() -> None:
-    found = run(stack(runnerApp=RUNNERS))
-    assert "appAuth" not in found.one("pulumi:providers:github").inputs
-    assert [row.inputs["secretId"] for row in found.of(":SecretIamMember")] == [RUNNERS["privateKey"]]
 
 
 def test_staging_keeps_the_administering_key_from_machines_and_pods() -> None:

@@ -35,19 +35,6 @@ def agent(found: Deployment) -> dict[str, Any]:
     return read
 
 
-def test_a_pool_gets_the_app_the_name_of_its_key_and_the_runner_group() -> None:
-    found = run(stack())
-    assert agent(found)["github"] == {
-        "owner": "acme",
-        "app_id": "17",
-        "installation_id": 18,
-        "private_key": KEY,
-        "labels": ["self-hosted", "gpu", "l4"],
-        "runner_group": "gpu-stack",
-    }
-    assert found.one(":SecretIamMember").inputs["secretId"] == KEY
-
-
 MANAGED = {
     "owner": "acme",
     "plan": "team",
@@ -72,21 +59,6 @@ def test_where_a_manager_registers_a_machine_knows_no_app_and_may_read_no_key(ow
 def test_where_a_manager_registers_rootful_docker_gives_no_key_away() -> None:
     day = date(2026, 11, 1)
     assert stack_warnings.warnings(load(stack(owner=MANAGED, runner={"docker": "rootful"})), day) == []
-
-
-def test_its_template_waits_for_the_group_and_its_check_for_the_right_to_the_key() -> None:
-    found = run(stack())
-    template = found.one(":RegionInstanceTemplate").request.propertyDependencies["metadata"]
-    assert "runners-group" in {urn.rpartition("::")[2] for urn in template.urns}
-    gate = found.one(":SmokeGate").request.dependencies
-    assert "l4-app-key-reader" in {urn.rpartition("::")[2] for urn in gate}
-
-
-@pytest.mark.parametrize("values", [stack(None), stack({}), stack(owner={"owner": "acme"})])
-def test_without_an_app_or_a_group_a_pool_checks_itself_and_registers_nothing(values: dict[str, Any]) -> None:
-    found = run(values)
-    assert "github" not in agent(found)
-    assert found.of(":SecretIamMember") == []
 
 
 def test_secrets_that_no_job_could_read_are_refused_in_the_stack_file() -> None:

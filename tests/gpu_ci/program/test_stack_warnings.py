@@ -148,7 +148,7 @@ MISSING = "gpu-ci:site.github.managerApp, gpu-ci:github.runnerGroup"
 
 
 def test_what_only_the_runner_manager_reads_is_told_where_the_stack_has_none() -> None:
-    climbing = L4 | {"ladder": [{"zones": ["us-central1-b"]}], "priceCeilingUsd": 2}
+    climbing = L4 | {"ladder": [{"zones": ["us-central1-b"]}], "queueTimeoutSec": 900}
     flex = {
         "kind": "gce-runners", "machineType": "a3-highgpu-1g", "zones": ["us-central1-a"], "market": "flex-start",
         "maxRunDurationSec": 3600, "max": 1,
@@ -158,7 +158,7 @@ def test_what_only_the_runner_manager_reads_is_told_where_the_stack_has_none() -
     assert [each for each in told(date(2026, 10, 5), l4=climbing, h100=flex) if each.startswith("gpu-ci:pools")] == [
         f"gpu-ci:pools.h100.market: a new size of the group gets no flex-start machine, {manager} does; {given}",
         f"gpu-ci:pools.l4.ladder: its templates are checked, but {manager} {starts}; {given}, or leave ladder out",
-        f"gpu-ci:pools.l4.priceCeilingUsd: {manager} reads this field; {given}, or remove priceCeilingUsd",
+        f"gpu-ci:pools.l4.queueTimeoutSec: {manager} reads this field; {given}, or remove queueTimeoutSec",
     ]
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,6 @@ from gpu_ci.stack.schema import stack_schema
 from jsonschema import Draft202012Validator
 
 ROOT = Path(__file__).resolve().parents[3]
-SCHEMA = stack_schema(Keys, Keys.KEYS)
 L4 = {
     "kind": "gce-runners",
     "machineType": "g2-standard-8",
@@ -23,6 +23,11 @@ L4 = {
     "max": 4,
 }
 T4 = L4 | {"machineType": "n1-standard-8", "guestAccelerator": {"type": "nvidia-tesla-t4", "count": 1}}
+
+
+@cache
+def whole_schema() -> dict[str, Any]:
+    return stack_schema(Keys, Keys.KEYS)
 
 
 def stack(pool: Any = L4, **config: Any) -> dict[str, Any]:
@@ -36,13 +41,13 @@ def stack(pool: Any = L4, **config: Any) -> dict[str, Any]:
 
 def mistakes(document: Any) -> list[str]:
     """Return the paths of the innermost errors that the schema reports."""
-    errors = Draft202012Validator(SCHEMA).iter_errors(document)
+    errors = Draft202012Validator(whole_schema()).iter_errors(document)
     return sorted({".".join(map(str, error.absolute_path)) for error in errors})
 
 
 def test_it_is_a_schema_of_the_draft_it_names() -> None:
-    Draft202012Validator.check_schema(SCHEMA)
-    assert SCHEMA["$schema"] == "https://json-schema.org/draft/2020-12/schema"
+    Draft202012Validator.check_schema(whole_schema())
+    assert whole_schema()["$schema"] == "https://json-schema.org/draft/2020-12/schema"
 
 
 @pytest.mark.parametrize("name", ["Pulumi.staging.yaml", "Pulumi.prod.yaml"])
@@ -134,7 +139,7 @@ def test_a_pools_name_has_to_carry_its_resources_names() -> None:
 
 
 def test_every_machine_type_it_offers_is_one_the_model_takes_and_each_has_a_word() -> None:
-    field = SCHEMA["$defs"]["RunnerPoolArgs"]["properties"]["machineType"]
+    field = whole_schema()["$defs"]["RunnerPoolArgs"]["properties"]["machineType"]
     assert len(field["enum"]) == len(field["markdownEnumDescriptions"]) == len(set(field["enum"]))
     for name in field["enum"]:
         found = Stack("", "dev", {"gpu-ci:pools": {"l4": L4 | {"machineType": name}}}).problems_of_pools
@@ -151,7 +156,7 @@ def test_without_a_site_other_keys_of_ours_may_be_there() -> None:
 
 
 def test_descriptions_are_for_an_editor() -> None:
-    fields = SCHEMA["$defs"]["RunnerPoolArgs"]["properties"]
+    fields = whole_schema()["$defs"]["RunnerPoolArgs"]["properties"]
     assert fields["market"]["markdownDescription"].endswith("or reservation (runs in a reservation)\n\nDefault: `spot`")
     assert [name for name, field in fields.items() if not field.get("description")] == []
-    assert '"title"' not in str(SCHEMA["$defs"])
+    assert '"title"' not in str(whole_schema()["$defs"])

@@ -311,6 +311,24 @@ def test_a_rerun_is_of_one_job_or_of_all_failed_ones(
         manager.rerun(RunKey(KERNELS, 5), job_id)
 
 
+@pytest.mark.parametrize(("status", "code"), [("queued", 202), ("queued", 409), ("in_progress", 0), ("queued", 403)])
+def test_only_the_run_of_a_job_that_is_still_queued_is_cancelled(
+    github: FakeGithub, manager: GithubAdapter, status: str, code: int
+) -> None:
+    read, cancel = (
+        f"{method} /repos/{KERNELS}/actions/{path}" for method, path in (("GET", "jobs/55"), ("POST", "runs/5/cancel"))
+    )
+    github.faults[read] = lambda _: httpx2.Response(200, json={"status": status})
+    github.faults[cancel] = lambda _: httpx2.Response(code, json={"message": "Resource not accessible by integration"})
+    key = JobKey(KERNELS, 5, 55, 1)
+    if code == 403:
+        with pytest.raises(Refused, match="not accessible"):
+            manager.cancel(key)
+    else:
+        assert manager.cancel(key) is bool(code)
+    assert (cancel in github.asked) is bool(code)
+
+
 def test_texts_of_a_workflow_contain_no_terminal_control_characters(github: FakeGithub, manager: GithubAdapter) -> None:
     github.runs["kernels"] = [run(1, "queued")]
     github.jobs[1] = [job(11, 1, "queued", "gpu\x1b[2J", name="a\x1b[2J\nb", workflow_name="c\rd")]

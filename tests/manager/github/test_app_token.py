@@ -8,6 +8,8 @@ from pathlib import Path
 import httpx2
 import pytest
 from gpu_manager.github.adapter import GithubAdapter
+from gpu_manager.github.app_token import App
+from gpu_manager.ports import Refused
 
 from tests.manager.github.fake_github import KEY, FakeGithub, adapter, job, new_key, run
 
@@ -45,6 +47,26 @@ def test_a_new_key_is_read_without_a_restart(github: FakeGithub, manager: Github
     (tmp_path / "app.pem").write_bytes(new)
     github.clock.pass_time(3600)
     assert manager.observe(()).problems == ()
+
+
+def test_the_key_may_be_a_secret_of_aws(monkeypatch: pytest.MonkeyPatch) -> None:
+    """moto is an emulator of AWS Secrets Manager that others keep."""
+    from botocore.session import get_session  # type: ignore[import-untyped]
+    from moto import mock_aws
+
+    arn = "arn:aws:secretsmanager:eu-west-1:123456789012:secret:github-manager-app-key"
+    monkeypatch.delenv("AWS_ENDPOINT_URL", raising=False)
+    with mock_aws():
+        client = get_session().create_client("secretsmanager", region_name="eu-west-1")
+        with pytest.raises(Refused, match="ResourceNotFoundException") as missing:
+            App(1, 2, arn).signed({})
+        assert arn in str(missing.value)
+        client.create_secret(Name="github-manager-app-key", SecretString=KEY.decode())
+        assert App(1, 2, arn).signed({"iss": "1"}).count(".") == 2
+        client.put_secret_value(SecretId="github-manager-app-key", SecretString="no key: s3cret")
+        with pytest.raises(Refused, match="does not contain an unencrypted RSA private key") as wrong:
+            App(1, 2, arn).signed({})
+        assert "s3cret" not in str(wrong.value)
 
 
 def test_a_token_that_was_revoked_is_replaced_within_the_request(github: FakeGithub, manager: GithubAdapter) -> None:

@@ -6,13 +6,13 @@ import os
 
 from gpu_manager.loop import Manager
 from gpu_manager.ports import InUse, Refused, Unavailable
-from gpu_manager.stores.bucket import BucketStore, GoogleObject
+from gpu_manager.stores.bucket import BucketStore
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.manager.simulated_vendors import FakeCompute, FakeGithub, Faulty
 from tests.manager.simulated_world import Killed, World
-from tests.manager.stores.fake_storage import FakeStorage
+from tests.manager.stores.fake_storage import FakeS3, FakeStorage
 from tests.manager.test_histories import POOLS
 
 
@@ -30,7 +30,8 @@ class Computer:
         self.holder = f"{self.name}/{self.processes}"
         world = self.world
         self.store = BucketStore(
-            GoogleObject("state", "manager.json", self.storage, retries=0),
+            self.storage.bucket(),
+            "manager.json",
             self.holder,
             lambda: world.now + self.skew_sec,
             world.advance,
@@ -55,14 +56,14 @@ class Computer:
 
 
 @settings(max_examples=int(os.environ.get("HISTORIES", "4")))
-@given(st.integers(min_value=0, max_value=10**6))
-def test_two_managers_start_no_machine_twice_and_delete_none_with_a_job(seed: int) -> None:
+@given(st.integers(min_value=0, max_value=10**6), st.sampled_from([FakeStorage, FakeS3]))
+def test_two_managers_start_no_machine_twice_and_delete_none_with_a_job(seed: int, made: type[FakeStorage]) -> None:
     """The world raises an error for more machines than `max`, a deleted busy machine, or a rerun of a cancelled run."""
     # The world has no machines that never register, because without a lease they are deleted later than the world
     # expects.
     world = World(seed, list(POOLS), faults=False)
     chance = world.chance
-    storage, faulty = FakeStorage(lambda: world.now), Faulty(world, 0.1, 0.02)
+    storage, faulty = made(lambda: world.now), Faulty(world, 0.1, 0.02)
     computers = [Computer("a", world, storage, faulty, 600.0), Computer("b", world, storage, faulty, -600.0)]
 
     def fault(when: str, method: str) -> None:

@@ -44,7 +44,9 @@ def insert_of(pool: Pool, name: str = NAME) -> Insert:
 
 def machines(supplier: Supplier, pool: Pool) -> tuple[Machine, ...]:
     """Return the machines with what they have said."""
-    return supplier.channel.listen(supplier.list([pool]))
+    found = supplier.list([pool])
+    supplier.boot(found)
+    return supplier.channel.listen(found)
 
 
 def only(found: tuple[Machine, ...]) -> Machine:

@@ -269,7 +269,9 @@ LEAVES = (
 )
 KEYS = st.text(max_size=4) | st.sampled_from(["urn", "__defaults", "inputs", "name", 'a"b', "a.b", "\ud800"])
 ANYTHING = st.recursive(LEAVES, lambda inner: st.lists(inner, max_size=3) | st.dictionaries(KEYS, inner, max_size=3))
-ANY_EXAMPLE = settings(max_examples=150, suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
+ANY_EXAMPLE = settings(
+    max_examples=150, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow]
+)
 
 
 def places(value: Any, path: tuple[str | int, ...] = ()) -> list[tuple[str | int, ...]]:

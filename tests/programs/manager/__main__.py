@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pulumi
 import pulumi_gcp as gcp
-from gpu_ci.gcp.manager_metrics import ManagerAlerts
 from gpu_ci.gcp.runner_manager import RunnerManager, RunnerManagerArgs
+from gpu_ci.runner_manager import ManagerAlerts
 
 PROJECT = "example-ci-staging"
 

@@ -119,7 +119,7 @@ def test_a_world_that_cannot_be_read_is_one_message(
     assert main.run(words.split()) == 1
     assert capsys.readouterr().err.removeprefix("Error: ") == (
         "world.db: the sandbox's world cannot be read: file is not a database\n"
-        "  hint: start with an empty world: pulumi-sandbox world reset\n"
+        "  hint: delete world.db* in the sandbox's folder\n"
     )
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from pulumi_sandbox.engine import build as engine_build
 from pulumi_sandbox.engine import locate
-from pulumi_sandbox.engine.model import HOST, NODEJS_HOST, VERSION, Engine, EngineError, SourceError
+from pulumi_sandbox.engine.model import HOST, VERSION, Engine, EngineError, SourceError
 
 from tests.sandbox.language_host.hosts import script
 
@@ -43,8 +43,8 @@ def test_the_build_leaves_a_whole_engine_behind(
     messages: list[str] = []
     assert locate.ensure(messages.append) == Engine(own_folder, VERSION, "build")
     assert sorted(path.name for path in own_folder.iterdir()) == [
-        "engine.json", "lock", "pulumi", "pulumi-language-nodejs", "pulumi-language-python",
-        "pulumi-language-python-exec", "pulumi-resource-pulumi-python",
+        "engine.json", "lock", "pulumi", "pulumi-language-python", "pulumi-language-python-exec",
+        "pulumi-resource-pulumi-python",
     ]  # fmt: skip
     assert messages[0].startswith("no installed Pulumi CLI can be used; building one takes minutes")
     assert messages[1] == "building the Pulumi CLI"
@@ -109,16 +109,10 @@ def test_without_go_the_build_says_so() -> None:
 def test_the_launcher_survives_a_folder_with_spaces_and_quotes(tmp_path: Path) -> None:
     home = tmp_path / "it's a folder"
     python = script(home / "my python", 'echo "$PULUMI_SANDBOX_EXECUTOR|$*"')
-    engine_build.write_launchers(home)
+    engine_build.write_launcher(home)
     environment = {**os.environ, "PULUMI_SANDBOX_PYTHON": str(python)}
-    answers = {
-        name: subprocess.run([home / name, "127.0.0.1:1"], capture_output=True, text=True, check=True, env=environment)
-        for name in (HOST, NODEJS_HOST)
-    }
-    assert {name: answer.stdout for name, answer in answers.items()} == {
-        HOST: f"{home}/pulumi-language-python-exec|-P -m pulumi_sandbox.language_host 127.0.0.1:1\n",
-        NODEJS_HOST: f"{home}/pulumi-language-python-exec|-P -m pulumi_sandbox.language_host --nodejs 127.0.0.1:1\n",
-    }
+    answer = subprocess.run([home / HOST, "127.0.0.1:1"], capture_output=True, text=True, check=True, env=environment)
+    assert answer.stdout == f"{home}/pulumi-language-python-exec|-P -m pulumi_sandbox.language_host 127.0.0.1:1\n"
 
 
 def test_the_pinned_version_is_the_one_in_go_mod() -> None:

@@ -52,7 +52,7 @@ def test_sdks_are_reported_and_left_out_where_their_plugin_could_only_be_downloa
 
 def test_what_only_the_official_host_can_do_says_so(host: Stub) -> None:
     with pytest.raises(grpc.RpcError) as caught:
-        host.GenerateProgram(lp.GenerateProgramRequest())
+        host.GeneratePackage(lp.GeneratePackageRequest())
     assert caught.value.code() is grpc.StatusCode.UNIMPLEMENTED
     assert "expected: the official Pulumi CLI" in caught.value.details()
 

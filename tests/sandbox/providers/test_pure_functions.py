@@ -1,4 +1,4 @@
-"""Lookups that are functions of their arguments: IAM policies and parts of ids, as the real providers compute them."""
+"""IAM policy documents, as the real provider computes them."""
 
 from __future__ import annotations
 
@@ -6,29 +6,22 @@ import json
 from typing import Any
 
 import pytest
-from pulumi_sandbox.providers.invokes import LookupRefusedError, Lookups
+from pulumi_sandbox.providers.invokes import Lookups
 from pulumi_sandbox.providers.sdk.shapes import Shapes
 from pulumi_sandbox.providers.server import cloud_of
 
 POLICY = "aws:iam/getPolicyDocument:getPolicyDocument"
-IAM = "gcp:organizations/getIAMPolicy:getIAMPolicy"
 
 
 @pytest.fixture(scope="module")
 def lookups() -> dict[str, Lookups]:
-    return {name: Lookups(Shapes.for_package(name), pure=cloud_of(name).pure) for name in ("gcp", "aws")}
+    return {name: Lookups(Shapes.for_package(name), pure=cloud_of(name).pure) for name in ("aws",)}
 
 
 def document(lookups: dict[str, Lookups], **arguments: Any) -> Any:
     result, _ = lookups["aws"].answer(POLICY, arguments, {})
     assert json.loads(result["json"]) == json.loads(result["minifiedJson"])
     return json.loads(result["json"])
-
-
-def refusal(lookups: Lookups, token: str, arguments: dict[str, Any]) -> str:
-    with pytest.raises(LookupRefusedError) as refused:
-        lookups.answer(token, arguments, {})
-    return str(refused.value)
 
 
 def test_a_policy_document_has_the_form_of_the_real_provider(lookups: dict[str, Lookups]) -> None:
@@ -74,21 +67,3 @@ def test_documents_merge_by_sid_sources_first_overrides_last(lookups: dict[str, 
             {"Effect": "Allow", "Action": "own:2"},
         ],
     }
-
-
-def test_parts_of_ids_and_arns_are_taken_out(lookups: dict[str, Lookups]) -> None:
-    def result(token: str, **arguments: Any) -> Any:
-        return lookups[token.split(":")[0]].answer(token, arguments, {})[0]
-
-    link = "https://www.googleapis.com/compute/v1/projects/p/zones/us-central1-c/instances/i"
-    assert result("gcp:index/projectFromId:projectFromId", id=link) == {"result": "p"}
-    assert result("gcp:index/zoneFromId:zoneFromId", id=link) == {"result": "us-central1-c"}
-    assert result("gcp:index/nameFromId:nameFromId", id=link) == {"result": "i"}
-    assert result("gcp:index/regionFromZone:regionFromZone", zone="us-central1-c") == {"result": "us-central1"}
-    assert link in refusal(lookups["gcp"], "gcp:index/regionFromId:regionFromId", {"id": link})
-    arn = "arn:aws:iam::123456789012:role/path/name:x"
-    parts = {"partition": "aws", "service": "iam", "region": "", "resource": "role/path/name:x"}
-    assert result("aws:index/getArn:getArn", arn=arn) == {"arn": arn, "id": arn, "account": "123456789012", **parts}
-    assert result("aws:index/arnParse:arnParse", arn=arn) == {"accountId": "123456789012", **parts}
-    assert result("aws:index/arnBuild:arnBuild", accountId="123456789012", **parts) == {"result": arn}
-    assert "invalid ARN" in refusal(lookups["aws"], "aws:index/getArn:getArn", {"arn": "arn:aws:iam"})

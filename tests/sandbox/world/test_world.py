@@ -114,7 +114,7 @@ def test_the_key_stays_the_same_and_is_another_in_every_world(world: World, tmp_
 
 def test_a_file_that_is_no_world_is_named_with_the_way_out(tmp_path: Path) -> None:
     (tmp_path / "world.db").write_text("not a database, and long enough to be read as the head of one" * 40)
-    with pytest.raises(WorldError, match=r"(?s)^world.db: .*hint: .*pulumi-sandbox world reset"):
+    with pytest.raises(WorldError, match=r"(?s)^world.db: .*hint: delete world.db"):
         World(tmp_path / "world.db")
 
 
@@ -125,7 +125,7 @@ def test_a_world_of_another_version_is_refused(world: World, number: int) -> Non
     connection = sqlite3.connect(world.path)
     connection.execute(f"PRAGMA user_version = {number}")
     connection.close()
-    expected = rf"(?s)another version.*got: version {number}\n  expected: version 2\n  hint: .*world reset$"
+    expected = rf"(?s)another version.*got: version {number}\n  expected: version 2\n  hint: delete world.db.*$"
     with pytest.raises(WorldError, match=expected):
         World(world.path)
 

@@ -18,7 +18,7 @@ import pytest
 
 from ..conftest import ONE_GPU, ROOT, environment
 
-DNS = ROOT / "sandbox" / "pulumi_sandbox" / "providers" / "kubernetes" / "workloads" / "in_container"
+DNS = ROOT / "tests" / "smoke" / "fakes" / "names"
 ABSENT = "see why the pods wait: kubectl get events; machines or quota may be used up, or other pods have the GPUs"
 BOTH = "check-0.peers,check-1.peers"
 

@@ -77,9 +77,9 @@ class Account:
 class AwsClient:
     """A client for one service through the AWS SDK, which raises ApiError."""
 
-    def __init__(self, service: str, account: Account) -> None:
-        self._service, self._account = service, account
-        self._client = _client(service, account)
+    def __init__(self, service: str, account: Account, attempts: int = _ATTEMPTS) -> None:
+        self._service, self._account, self._attempts = service, account, attempts
+        self._client = _client(service, account, attempts)
 
     def call(self, operation: str, **arguments: Any) -> dict[str, Any]:
         """Return the answer of an operation, by its name in the SDK.
@@ -92,7 +92,7 @@ class AwsClient:
         except ApiError as error:
             if not (error.expired and self._account.role_arn):
                 raise
-            self._client = _client(self._service, self._account)
+            self._client = _client(self._service, self._account, self._attempts)
             return self._call(operation, **arguments)
 
     def _call(self, operation: str, **arguments: Any) -> dict[str, Any]:
@@ -108,13 +108,13 @@ class AwsClient:
         return answer
 
 
-def _client(service: str, account: Account) -> Any:
+def _client(service: str, account: Account, attempts: int) -> Any:
     from botocore.config import Config  # type: ignore[import-untyped]
     from botocore.exceptions import BotoCoreError, ClientError
     from botocore.session import Session  # type: ignore[import-untyped]
 
     config = Config(
-        retries={"mode": "standard", "total_max_attempts": _ATTEMPTS},
+        retries={"mode": "standard", "total_max_attempts": attempts},
         connect_timeout=_CONNECT_SEC,
         read_timeout=_READ_SEC,
     )

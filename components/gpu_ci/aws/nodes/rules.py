@@ -58,7 +58,7 @@ def instance_types(values: list[str], others: Mapping[str, Any]) -> list[str]:
     """Return the instance types. They must be available in the region and have the same GPUs."""
     problems, first = [], None
     for index, name in enumerate(values):
-        machine, problem = _machine_in_region(name, str(others.get("region", "")))
+        machine, problem = machine_in_region(name, str(others.get("region", "")))
         if name in values[:index]:
             problem = invalid("is a duplicate", "duplicate", hint="remove it")
         elif machine and first:
@@ -70,7 +70,7 @@ def instance_types(values: list[str], others: Mapping[str, Any]) -> list[str]:
     return values
 
 
-def _machine_in_region(name: str, region: str) -> tuple[Machine | None, PydanticCustomError | None]:
+def machine_in_region(name: str, region: str) -> tuple[Machine | None, PydanticCustomError | None]:
     """Return the machine of an instance type, and the error if the type cannot be used in the region."""
     try:
         machine = catalog.machine(name, "aws")
@@ -176,7 +176,7 @@ def subnets(values: dict[str, Any], others: Mapping[str, Any]) -> dict[str, Any]
     """Return the subnets by zone. The zones must be in the region, and each subnet belongs to one zone."""
     region, owners, problems = str(others.get("region", "")), dict[str, str](), []
     for zone, subnet in values.items():
-        problem = _zone(zone, region)
+        problem = zone_problem(zone, region)
         owner = owners.setdefault(subnet, zone) if isinstance(subnet, str) else zone
         if owner != zone:
             problem = problem or invalid(
@@ -190,12 +190,12 @@ def subnets(values: dict[str, Any], others: Mapping[str, Any]) -> dict[str, Any]
     return values
 
 
-def _zone(zone: str, region: str) -> PydanticCustomError | None:
+def zone_problem(zone: str, region: str) -> PydanticCustomError | None:
     if not _ZONE.fullmatch(zone):
         return invalid(
             "is not an availability zone",
             "not-a-zone",
-            expected="a zone such as us-east-1a; managed node groups do not support Local Zones",
+            expected="a zone such as us-east-1a; Local Zones are not supported",
             hint=f"such as {region or 'us-east-1'}a",
         )
     if region and catalog.region_of(zone) != region:
@@ -215,7 +215,7 @@ def zones(values: list[str] | None, others: Mapping[str, Any]) -> list[str] | No
         )
     problems = []
     for index, zone in enumerate(chosen):
-        problem = _zone(zone, str(others.get("region", "")))
+        problem = zone_problem(zone, str(others.get("region", "")))
         if zone in chosen[:index]:
             problem = invalid("is a duplicate", "duplicate", hint="remove it")
         elif not problem and known and zone not in known:

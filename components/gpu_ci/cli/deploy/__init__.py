@@ -1,1 +1,1 @@
-"""`gpu-ci deploy`: the verdict on a canary, and what traffic can detect."""
+"""`gpu-ci deploy`: rollouts on Vertex AI, verdicts on canaries, and what traffic can detect."""

@@ -24,12 +24,12 @@ _MODULES = {
 
 @click.group("deploy", cls=Lazy, modules=_MODULES)
 def command() -> None:
-    """Compare a canary, which is a new model with a part of the traffic, with the stable model.
+    """Roll out a model on a Vertex AI endpoint, or judge a canary that another controller rolls out.
 
-    Errors exit with 1. Higher exit codes are verdicts.
+    A canary is a new model with a part of the traffic. Errors exit with 1. Higher exit codes are results.
 
     \b
     Examples:
-      gpu-ci deploy plan last-hour.jsonl
+      gpu-ci deploy start projects/acme/locations/europe-west4/endpoints/7001 scan@4 --settings rollout.yaml
       gpu-ci deploy judge minutes.jsonl
     """

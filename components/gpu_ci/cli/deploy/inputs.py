@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
+from datetime import UTC, datetime
 from typing import Annotated, Any, TypeVar
 
 import click
@@ -21,6 +22,8 @@ _HINT = (
 
 # Prometheus's increase() is not a whole number. Counts above the limit are no requests of a minute.
 Count = Annotated[float, Field(ge=0, le=1e12, allow_inf_nan=False)]
+# Python has no times after the year 9999 and before the year 1, also not in another time zone.
+Time = Annotated[AwareDatetime, Field(ge=datetime(1970, 1, 1, tzinfo=UTC), lt=datetime(9999, 1, 1, tzinfo=UTC))]
 Function = TypeVar("Function", bound=Callable[..., Any])
 
 
@@ -51,7 +54,7 @@ class MinuteLine(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
 
-    minute: AwareDatetime
+    minute: Time
     """The beginning of the minute: RFC 3339 with a time zone, or seconds since 1970."""
     canary: CountsLine | None = None
     """The counts of the canary; without them, the canary has no data in this minute."""
@@ -73,9 +76,9 @@ class MinuteLine(BaseModel):
 class Options(Rules):
     """The rules, and two times."""
 
-    since: AwareDatetime | None = None
+    since: Time | None = None
     """The first minute of this step, as in FILE. By default the first minute with requests of the canary."""
-    now: AwareDatetime | None = None
+    now: Time | None = None
     """Judge as of this time, not the current one."""
 
     @field_validator("since")

@@ -9,6 +9,7 @@ import click
 
 from gpu_ci.cli.deploy import rollout_inputs as inputs
 from gpu_ci.cli.deploy import rollout_report as report
+from gpu_ci.cli.durations import Duration
 from gpu_ci.cli.mistakes import Mistakes
 from gpu_ci.cli.output import InputError, ProblemsFound, note, print_json
 from gpu_ci.delivery.rollout import decide
@@ -31,7 +32,7 @@ _LONGEST = "350m"  # a job on GitHub ends after 6 hours
 
 _endpoint = click.argument("endpoint", metavar="ENDPOINT")
 _settings = click.option("--settings", "file", metavar="FILE", help="The settings of the rollout, in YAML.")
-_for = click.option("--for", "seconds", type=inputs.Duration(), default=_LONGEST, show_default=True, metavar="TIME",
+_for = click.option("--for", "seconds", type=Duration(), default=_LONGEST, show_default=True, metavar="TIME",
                     help="Stop after this time, such as 50m. The rollout stays open.")  # fmt: skip
 
 
@@ -162,7 +163,7 @@ def rollback(endpoint: str, to: str) -> None:
     target = _target(endpoint)
     _, action = _do(target, endpoint, lambda state: decide.roll_back(state, int(inputs.real_clock().now()), to))
     note(action.text if isinstance(action, Write) else "the traffic is there already")
-    _fail_if(_watch(target, Settings(), inputs.Duration().convert(_LONGEST, None, None), closes=True))
+    _fail_if(_watch(target, Settings(), Duration().convert(_LONGEST, None, None), closes=True))
 
 
 @click.command("cleanup")
@@ -190,7 +191,7 @@ def cleanup(endpoint: str, keep: int, yes: bool) -> None:
     for each in decide.removable(state, keep):
         note(f"{each} {'is undeployed' if yes else 'would be undeployed: add --yes'}")
     if yes:
-        _fail_if(_watch(target, Settings(keep=keep), inputs.Duration().convert(_LONGEST, None, None), closes=True))
+        _fail_if(_watch(target, Settings(keep=keep), Duration().convert(_LONGEST, None, None), closes=True))
     else:
         removed = [each.id for each in decide.removable(state, keep)]
         print_json(report.document(state, _end_of(state)) | {"removable": removed})
@@ -240,7 +241,7 @@ def _watch(target: VertexEndpoint, settings: Settings, seconds: float, closes: b
 
     end: End = End("error", "interrupted", "the command was interrupted; the rollout stays as it is")
     try:
-        end = run(target, settings, clock, tell, clock.now() + seconds)
+        end = run(target, settings, clock, tell, clock.now() + seconds, closes)
     finally:
         try:
             state: State | None = target.read()

@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import re
-import time
-from typing import Any
 
-import click
 from pydantic import ValidationError
 
 from gpu_ci.cli import clock
@@ -22,22 +19,8 @@ from gpu_ci.gcp.gate.vertex_api import VertexApi
 _MODEL = re.compile(
     r"((?P<parent>projects/[^/]+/locations/[^/]+)/models/)?(?P<id>[a-z0-9_][a-z0-9_-]{0,62})@(?P<version>[1-9]\d{0,9})"
 )
-_DURATION = re.compile(r"(\d{1,4})(s|m|h)")
-_UNITS = {"s": 1, "m": 60, "h": 3600}
 _SETTINGS = "the settings of a rollout in YAML"
 _SETTINGS_HINT = "such as strategy: canary; an empty file has the defaults"
-
-
-class Duration(click.ParamType[float]):
-    """A time such as 50m, in seconds."""
-
-    name = "duration"
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
-        found = _DURATION.fullmatch(str(value))
-        if not found:
-            self.fail(f"got {value!r}, expected a time such as 50m, 90s or 5h", param, ctx)
-        return float(int(found[1]) * _UNITS[found[2]])
 
 
 def read_settings(file: str | None, mistakes: Mistakes) -> Settings:
@@ -93,4 +76,4 @@ def connect(name: str) -> VertexEndpoint:
 
 
 def real_clock() -> Clock:
-    return Clock(lambda: clock.now().timestamp(), time.sleep)
+    return Clock(lambda: clock.now().timestamp(), clock.sleep)

@@ -12,6 +12,7 @@ from gpu_ci.cli.output import note
 from gpu_ci.delivery.rollout.decide import End
 from gpu_ci.delivery.rollout.loop import Event
 from gpu_ci.delivery.rollout.state import DEPLOY, BadJournalError, State
+from gpu_ci.delivery.targets.vertex import usd_per_hour
 
 CODES = {"done": 0, "none": 0, "rolled-back": 2, "paused": 3, "open": 3, "error": 1}
 _BAR_CELLS = 20
@@ -45,6 +46,7 @@ def document(state: State | None, end: End) -> dict[str, Any]:
             "displayName": each.name,
             "percent": state.split.get(each.id, 0),
             "replicas": each.replicas,
+            "usdPerHour": usd_per_hour(each, state.name),
             "created": _time(each.created),
         }
         for each in sorted(state.deployed.values(), key=lambda each: (each.created, each.id))
@@ -63,10 +65,13 @@ def write_summary(endpoint: str, events: Sequence[Event], found: Mapping[str, An
 
 
 def append_to_summary(text: str) -> None:
-    """Append text to the summary of a GitHub step, if the command runs in one."""
+    """Append text to the summary of a GitHub step, if the command runs in one and the file can be written."""
     if file := os.environ.get("GITHUB_STEP_SUMMARY"):
-        with Path(file).open("a", encoding="utf-8") as summary:
-            summary.write(text)
+        try:
+            with Path(file).open("a", encoding="utf-8") as summary:
+                summary.write(text)
+        except OSError as error:
+            note(f"GITHUB_STEP_SUMMARY: {file} cannot be written: {error.strerror}")
 
 
 def summary_of(endpoint: str, events: Sequence[Event], found: Mapping[str, Any]) -> str:
@@ -81,9 +86,11 @@ def summary_of(endpoint: str, events: Sequence[Event], found: Mapping[str, Any])
         lines += ["", "█ new model, ░ other models", ""]
     models = found.get("deployedModels", [])
     if models:
-        lines += ["| deployed model | model | traffic | replicas |", "|---|---|---:|---:|"]
-        lines += [f"| {each['id']} | {each['model']} | {each['percent']} % | {each['replicas']} |" for each in models]
-        lines.append("")
+        lines += ["| deployed model | model | traffic | replicas | USD/h |", "|---|---|---:|---:|---:|"]
+        for each in models:
+            price = "unknown" if each["usdPerHour"] is None else f"{each['usdPerHour']:,.2f}"
+            lines.append(f"| {each['id']} | {each['model']} | {each['percent']} % | {each['replicas']} | {price} |")
+        lines += ["", "The price is that of Compute Engine. Vertex AI adds a fee.", ""]
     return "\n".join(lines) + "\n"
 
 

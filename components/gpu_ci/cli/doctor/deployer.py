@@ -15,6 +15,7 @@ from gpu_ci.cli.stack_files import StackFile
 from gpu_ci.pool_args import PoolArgs
 from gpu_ci.stack.clusters import CLUSTERS
 from gpu_ci.stack.entries import Spec
+from gpu_ci.stack.manager import ManagerSettings, on_aws
 from gpu_ci.stack.site import MANAGER, SITE
 
 NETWORKS = (
@@ -91,9 +92,7 @@ def _groups(file: StackFile) -> Iterator[Iterable[str]]:
         yield NETWORKS
     if attests(file):
         yield (google_permissions.CUSTOM_ROLE,)
-    if (manager := file.values[MANAGER]) is not None and github.get("managerApp"):
-        from gpu_ci.gcp.runner_manager import ManagerSettings  # loads Pulumi's Google package
-
+    if (manager := file.values[MANAGER]) is not None and github.get("managerApp") and not on_aws(manager):
         yield ManagerSettings.CREATES
         yield from _with_fields(ManagerSettings, manager)
 

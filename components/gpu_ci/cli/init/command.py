@@ -84,7 +84,7 @@ _ZONE = re.compile(r"(?P<region>[a-z]+-[a-z]+[0-9]+)-[a-z]")
 @click.option(
     "--aws-account",
     default="",
-    help="The AWS account that keeps the keys of the GitHub Apps. Pools on EKS alone then need no --project.",
+    help="The AWS account that keeps the keys of the GitHub Apps. Pools on AWS alone then need no --project.",
 )
 @click.option("--region", default="us-central1", show_default=True, help="The region of the Compute Engine pools.")
 @click.option("--organization", default="", help="The GitHub organization whose jobs the pools run.")
@@ -93,7 +93,7 @@ _ZONE = re.compile(r"(?P<region>[a-z]+-[a-z]+[0-9]+)-[a-z]")
 @click.option("--repository", "repositories", multiple=True, help="A repository that can use the pools. Repeatable.")
 @click.option("--cluster", default="", help="The name of an existing EKS cluster.")
 @click.option("--subnet", "subnets", multiple=True, metavar="ZONE=ID",
-              help="A private subnet of the EKS cluster. Repeat for more zones.")  # fmt: skip
+              help="A private subnet of the EKS cluster, or for machines on EC2. Repeat for more zones.")  # fmt: skip
 @click.option("--gke-cluster", default="", help="The name of an existing GKE cluster for the Google machine types.")
 @click.option("--location", default="", help="The region of the GKE cluster, or its zone if it is zonal.")
 @click.option("--runner-image", default="", help="The image in which jobs on clusters run, with its digest.")
@@ -109,15 +109,17 @@ def command(folder: Path, write: bool, as_json: bool, **given: Any) -> None:
 
     Without --write, the command prints the files and writes nothing. It sends no request, and needs no credentials.
 
-    The machine type decides the kind of the pool: EKS for an AWS one, Compute Engine for a Google one, or GKE with
-    --gke-cluster. Run the command again with another --stack to add a stack, or with --package and the same options to
-    add workflows. It then prints the lines that the existing files lack.
+    The machine type decides the kind of the pool: EC2 for an AWS one, or EKS with --cluster; Compute Engine for a
+    Google one, or GKE with --gke-cluster. Run the command again with another --stack to add a stack, or with --package
+    and the same options to add workflows. It then prints the lines that the existing files lack.
 
     \b
     Examples:
       gpu-ci init --project acme-ci --pool l4=g2-standard-8:spot
       gpu-ci init --project acme-ci --pool l4=g2-standard-8 --organization acme --repository kernels --write
-      gpu-ci init --aws-account 111122223333 --organization acme --repository kernels --pool a10g=g5.2xlarge \\
+      gpu-ci init --aws-account 111122223333 --organization acme --repository kernels --pool a10g=g5.xlarge \\
+        --subnet us-east-1a=subnet-0a1b2c3d4e5f60001
+      gpu-ci init --aws-account 111122223333 --organization acme --repository kernels --pool a10g=g5.xlarge \\
         --cluster ci --subnet us-east-1a=subnet-0a1b2c3d4e5f60001 --runner-image ghcr.io/acme/runner@sha256:...
       gpu-ci init --project acme-ci --organization acme --repository kernels --pool l4=g2-standard-8 \\
         --gke-cluster gpu --location us-central1 --runner-image ghcr.io/acme/runner@sha256:...
@@ -141,7 +143,7 @@ def _next_steps(folder: Path, chosen: Repository, states: Mapping[str, new_files
         f"add gpu-ci:site.github to {chosen.stack_file}, or delete the file and run init again with --organization and "
         "--repository   (until then, no job can reach the pools)"
     )
-    runs_jobs = bool(chosen.machines and chosen.organization)
+    runs_jobs = bool(chosen.on_google and chosen.organization)
     entry = (
         "give the identity that runs pulumi up an access entry of the EKS cluster   (docs/guides/eks.md#credentials)"
     )
@@ -162,7 +164,7 @@ def _next_steps(folder: Path, chosen: Repository, states: Mapping[str, new_files
         *(app_steps if chosen.apps else [no_jobs]),
         *(["replace the address in requirements.txt before you commit it: it is on this computer"] if local else []),
         *([f"replace the digest of runner.image in {chosen.stack_file}: it is a placeholder"] if image else []),
-        *([entry] if chosen.subnets else []),
+        *([entry] if "eks" in chosen.clusters else []),
         f".venv/bin/gpu-ci doctor {chosen.stack_file}   (checks your accounts, and prints how to fix each failure)",
         f"pulumi up --stack {chosen.stack}   (creates the resources in your accounts; needs the Pulumi CLI on PATH)",
         *_github_steps(folder, chosen),
@@ -242,7 +244,7 @@ def _read(folder: Path, given: Mapping[str, Any], wrong: list[Problem]) -> Repos
     others = [file for file in files if given["organization"] and file.at(owner) == given["organization"]]
     subnets = _subnets(given["subnets"], wrong)
     shared = _shared_clusters(given, subnets, files)
-    pools = _pools(given, {name for file in others for name in file.values[POOLS] or ()}, shared, wrong)
+    pools = _pools(given, {name for file in others for name in file.values[POOLS] or ()}, shared, subnets, wrong)
     required = {name for pool in pools for name in pool.info.init_options}
     required |= {*_OF_ORGANIZATION} if given["organization"] else set()
     on_aws_alone = {pool.machine.cloud for pool in pools} == {"aws"}
@@ -272,7 +274,7 @@ def _read(folder: Path, given: Mapping[str, Any], wrong: list[Problem]) -> Repos
         wrong.append(Problem("--package", f"has the placeholder {placeholder[0]}", given["package"], hint=hint))
     aws_regions = sorted({gpu_catalog.region_of(zone) for zone in subnets})
     if len(aws_regions) > 1:
-        text, expected = "has zones of several regions", "zones of the cluster's region"
+        text, expected = "has zones of several regions", "zones of one region"
         wrong.append(Problem("--subnet", text, ", ".join(aws_regions), expected))
     used = {pool.on_cluster for pool in pools}
     clusters = {kind: given[option] for kind, option in _CLUSTERS.items() if kind in used}
@@ -341,7 +343,11 @@ def _registered_apps(files: Iterable[StackFile]) -> dict[str, Mapping[str, Any]]
 
 
 def _pools(
-    given: Mapping[str, Any], taken: Collection[str], shared: Mapping[str, Collection[str]], wrong: list[Problem]
+    given: Mapping[str, Any],
+    taken: Collection[str],
+    shared: Mapping[str, Collection[str]],
+    subnets: Mapping[str, str],
+    wrong: list[Problem],
 ) -> list[Pool]:
     """Return the pools of --pool. Append mistakes to `wrong`.
 
@@ -359,7 +365,8 @@ def _pools(
         label = other_name if name in taken else ""
         if name in shared.get(cluster, ()):  # the labels of the nodes have the pool's name
             name, label = other_name, ""
-        pools.append(Pool(name, machine, market, info, zones, cluster, _runner_size(info, machine), label))
+        own = {} if cluster or machine.cloud == "gcp" else subnets
+        pools.append(Pool(name, machine, market, info, zones, own, cluster, _runner_size(info, machine), label))
     return pools
 
 
@@ -380,6 +387,13 @@ def _pool_fields(text: str, wrong: list[Problem]) -> tuple[str, Machine, str] | 
         return None
     try:
         machine = gpu_catalog.machine(found["machine"])
+        if not any(each.init_options and each.cloud == machine.cloud for each in catalog()):
+            problem, hint = (
+                f"gpu-ci init writes no pools of {machine.cloud}",
+                "add the pool later (docs/reference/pools.md)",
+            )
+            wrong.append(Problem("--pool", problem, repr(text), _POOL_FORM, hint))
+            return None
         return found["name"], machine, gpu_catalog.market(found["market"] or "standard")
     except LookupError as error:
         problem, _, hint = str(error).partition("; ")

@@ -68,6 +68,8 @@ class Pool:
     info: ComponentInfo
     """The component of the pool's kind."""
     zones: tuple[str, ...] = ()
+    subnets: Mapping[str, str] = field(default_factory=dict)
+    """The subnets of a pool on EC2 by zone."""
     cluster: str = ""
     """The name of the cluster; empty for a pool without one."""
     runner_size: Mapping[str, int] = field(default_factory=dict)
@@ -88,6 +90,8 @@ class Pool:
     @property
     def machine_fields(self) -> dict[str, Any]:
         """The fields that choose the machine. They depend on its cloud."""
+        if self.subnets:
+            return {"machineType": self.machine.machine_type, "zones": list(self.subnets), "subnets": self.subnets}
         if self.machine.cloud == "aws":
             return {"instanceTypes": [self.machine.machine_type]}
         accelerator = {"guestAccelerator": self._accelerator} if self.machine.attached else {}
@@ -127,7 +131,7 @@ class Repository:
     location: str = ""
     """The location of the GKE cluster."""
     subnets: Mapping[str, str] = field(default_factory=dict)
-    """The subnets of the EKS cluster by zone."""
+    """The subnets of the EKS cluster, or of the pools on EC2, by zone."""
     aws_region: str = ""
     runner_image: str = ""
     registered: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
@@ -135,8 +139,13 @@ class Repository:
 
     @cached_property
     def machines(self) -> list[Pool]:
-        """The pools on Compute Engine."""
+        """The pools of machines without a cluster."""
         return [pool for pool in self.pools if not pool.on_cluster]
+
+    @property
+    def on_google(self) -> list[Pool]:
+        """The pools on Compute Engine."""
+        return [pool for pool in self.machines if pool.machine.cloud == "gcp"]
 
     @cached_property
     def nodes(self) -> list[Pool]:
@@ -193,7 +202,10 @@ class Repository:
 
     def files(self) -> dict[str, str]:
         """Return the text of each file of the repository."""
-        derived = ("machines", "nodes", "apps", "new_apps", "fields_of", "slug", "namespace", "actions", "variables")
+        derived = (
+            "machines", "on_google", "nodes", "apps", "new_apps", "fields_of", "slug", "namespace", "actions",
+            "variables",
+        )  # fmt: skip
         values = {name: getattr(self, name) for name in (*self.__dataclass_fields__, *derived)}
         blocks: dict[str, Any] = {"trim_blocks": True, "lstrip_blocks": True}
         found = new_files.render(TEMPLATES / "files", values, ".j2", **blocks)

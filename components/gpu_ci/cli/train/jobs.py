@@ -8,8 +8,9 @@ from typing import Any
 
 import click
 
-from gpu_ci.cli.deploy.rollout_inputs import Duration, real_clock
+from gpu_ci.cli.deploy.rollout_inputs import real_clock
 from gpu_ci.cli.deploy.rollout_report import append_to_summary, cell
+from gpu_ci.cli.durations import Duration
 from gpu_ci.cli.mistakes import Mistakes
 from gpu_ci.cli.output import InputError, ProblemsFound, note, print_json
 from gpu_ci.cli.train import inputs

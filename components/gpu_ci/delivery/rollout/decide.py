@@ -63,6 +63,7 @@ class End(NamedTuple):
 
 
 Action = Write | Deploy | Undeploy | Wait | End
+_STILL_DEPLOYED = "if the new model is still being deployed, gpu-ci deploy watch undeploys it after that"
 
 
 class RefusedError(Exception):
@@ -132,7 +133,7 @@ def _deploy(
     if journal.rollout in failed:
         return _roll_back(state, journal, now, "deploy-failed", failed[journal.rollout])
     if now - journal.since >= settings.deploy_minutes * 60:
-        return _roll_back(state, journal, now, "deploy-timeout")
+        return _roll_back(state, journal, now, "deploy-timeout", "" if journal.rollout in pending else _STILL_DEPLOYED)
     canary = state.deployed.get(journal.rollout)
     if canary is None:
         return Wait(f"{journal} is being deployed") if journal.rollout in pending else Deploy(journal)
@@ -302,7 +303,9 @@ def roll_back(state: State, now: int, to: str = "") -> Write | None:
         closed = journal._replace(stable=target, step=DEPLOY, since=now, status=ROLLED_BACK, reason="requested")
     if journal and journal.status == closed.status and dict(state.split) == closed.split():
         return None
-    return Write(closed.split(), closed, f"{state.deployed[target] if target else 'no model'} has all traffic")
+    text = f"{state.deployed[target] if target else 'no model'} has all traffic"
+    is_late = journal and journal.is_active and journal.step == DEPLOY and journal.rollout not in state.deployed
+    return Write(closed.split(), closed, f"{text}; {_STILL_DEPLOYED}" if is_late else text)
 
 
 def _active(state: State) -> Journal:

@@ -97,8 +97,9 @@ def command(
 
 
 def run(
-    target: Target, settings: Settings, clock: Clock, report: Callable[[Event], None], until: float | None = None
-) -> End:
+    target: Target, settings: Settings, clock: Clock, report: Callable[[Event], None], until: float | None = None,
+    only_undeploy: bool = False,
+) -> End:  # fmt: skip
     """Continue the rollout of an endpoint until it ends, is paused, or the time is over.
 
     Args:
@@ -107,6 +108,7 @@ def run(
         clock: The time and the pause.
         report: Gets each change, and each new reason to wait.
         until: The time to stop, in seconds since 1970. The rollout stays open. One pass is always made.
+        only_undeploy: The last rollout has ended. If another one begins, end, because its settings are not known.
     """
     operations: dict[str, str] = {}
     failed: dict[str, str] = {}
@@ -125,6 +127,8 @@ def run(
         pause = POLL_SEC
         try:
             state = target.read()
+            if only_undeploy and (journal := state.journal()) and journal.is_active:
+                return End("error", "rollout-open", f"the rollout of {journal} has begun meanwhile")
             _poll(target, operations, failed)
             now = int(clock.now())
             minutes = _minutes(target, state, settings, now, partial(say, state))
@@ -141,8 +145,7 @@ def run(
             elif isinstance(action, Wait):
                 say(state, action.text, False)
             else:
-                pause = _operate(target, state, action, settings, operations, failed)
-                said = f"{action.journal} is being deployed" if isinstance(action, Deploy) else action.text
+                pause, said = _operate(target, state, action, settings, operations, failed)
                 say(state, said, False)
             troubles = 0
             if until is not None and now >= until and not isinstance(action, Write):
@@ -172,23 +175,24 @@ def _operate(
     settings: Settings,
     operations: dict[str, str],
     failed: dict[str, str],
-) -> float:
-    """Request the operation of an action, and return the pause after it, in seconds."""
+) -> tuple[float, str]:
+    """Request the operation of an action. Return the pause after it, in seconds, and the text for the report."""
     key = action.journal.rollout if isinstance(action, Deploy) else action.id
+    text = f"{action.journal} is being deployed" if isinstance(action, Deploy) else action.text
     try:
         if isinstance(action, Deploy):
             operations[key] = target.deploy(state, action.journal, settings)
         else:
             operations[key] = target.undeploy(key)
-    except ConflictError:
+    except ConflictError as error:
         if isinstance(action, Undeploy):
             raise
-        # An earlier request of a program that was killed is running. `deploy_minutes` limits it.
-        return POLL_SEC
+        # Usually, an earlier request of a program that was killed is running. `deploy_minutes` limits it.
+        return POLL_SEC, f"{action.journal} is not deployed yet: {error}"
     except RejectedError as error:
         failed[key] = str(error)
-        return 0.0
-    return POLL_SEC
+        return 0.0, text
+    return POLL_SEC, text
 
 
 def _poll(target: Target, operations: dict[str, str], failed: dict[str, str]) -> None:

@@ -86,7 +86,7 @@ class Settings(_Settings):
     """The rules for failed requests."""
     latency: Latency | None = None
     """The rules for slow requests. Without them, latency is not judged."""
-    min_requests: int = Field(100, ge=1)
+    min_requests: int = Field(100, ge=1, le=10**12)
     """The fewest requests of the canary in a step."""
     max_hold: int = Field(60, ge=0, le=_WEEK_MINUTES)
     """The minutes that a step may last longer than planned."""

@@ -112,10 +112,10 @@ def _is_id(value: str) -> bool:
 _CHECKS = (
     ("rollout", _is_id, "the id of a deployed model, 1 to 10 digits"),
     ("model", bool, "the id of a model"),
-    ("version", lambda value: value.isdigit(), "the number of a version"),
+    ("version", lambda value: value.isascii() and value.isdigit(), "the number of a version"),
     ("stable", lambda value: not value or _is_id(value), "the id of a deployed model, or nothing"),
     ("step", lambda value: value.isascii() and value.isdigit() and int(value) <= ALL, "a percentage, 0 to 100"),
-    ("since", lambda value: value.isascii() and value.isdigit() and len(value) <= 12, "seconds since 1970"),
+    ("since", _is_id, "seconds since 1970, 1 to 10 digits"),
     ("status", (OPEN, PAUSED, DONE, ROLLED_BACK).__contains__, f"{OPEN}, {PAUSED}, {DONE} or {ROLLED_BACK}"),
     ("reason", lambda _: True, "a reason, or nothing"),
 )

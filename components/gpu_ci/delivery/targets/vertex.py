@@ -9,10 +9,13 @@ from datetime import UTC, datetime
 from functools import cached_property
 from typing import Any, TypeVar
 
+import gpu_catalog
+
 from gpu_ci.delivery.judge import Counts, Minute
 from gpu_ci.delivery.rollout.loop import ConflictError, RejectedError, UnavailableError
 from gpu_ci.delivery.rollout.settings import Machine, Settings
 from gpu_ci.delivery.rollout.state import PREFIX, Deployed, Journal, State
+from gpu_ci.delivery.training.settings import ACCELERATORS
 from gpu_ci.gcp.gate.google_service import PLATFORM, ApiError, GoogleService
 from gpu_ci.gcp.gate.vertex_api import VertexApi, is_conflict
 
@@ -89,6 +92,25 @@ def _deployed(found: Mapping[str, Any]) -> Deployed:
         least=int(machines.get("requiredReplicaCount") or machines.get("minReplicaCount") or 1),
         definition={key: found[key] for key in _KEPT if key in found},
     )
+
+
+def usd_per_hour(model: Deployed, endpoint: str) -> float | None:
+    """Return the price of the machines that a model holds, or None if the catalog has no price.
+
+    It is the price of Compute Engine. Vertex AI adds a fee of its own, which the catalog does not have.
+    """
+    resources = model.definition.get("dedicatedResources", {})
+    spec, match = resources.get("machineSpec", {}), ENDPOINT.fullmatch(endpoint)
+    machine = str(spec.get("machineType", ""))
+    if machine.startswith("n1-"):
+        names = {vertex: google for google, vertex in ACCELERATORS.items()}
+        machine += f"+{names.get(spec.get('acceleratorType'), '')}x{spec.get('acceleratorCount', 1)}"
+    market = "spot" if resources.get("spot") else "standard"
+    try:
+        price = gpu_catalog.price(machine, match["location"] if match else "", market)
+    except LookupError:  # a machine without a GPU
+        return None
+    return round(price.usd_per_hour * max(model.replicas, model.least), 4) if price else None
 
 
 def _machines(machine: Machine) -> dict[str, Any]:

@@ -155,7 +155,9 @@ def _source(environ: Mapping[str, str], scopes: list[str]) -> Any:
     import google.auth
     import google.oauth2.credentials
 
-    if token := environ.get(TOKEN):
+    if token := environ.get(TOKEN, "").strip():
+        if not re.fullmatch("[!-~]+", token):  # http.client would name the token in its error
+            raise CredentialsError(f"{TOKEN}: is not an access token\n  expected: printable ASCII without spaces")
         return google.oauth2.credentials.Credentials(token)  # type: ignore[no-untyped-call]
     for name in KEYS:
         if text := environ.get(name):
@@ -279,6 +281,8 @@ class GoogleService:
 
     def _answer(self, send: Callable[[], Any]) -> Any:
         """Return the answer of a request. Raise ApiError for each error of Google's client."""
+        from http.client import HTTPException
+
         from google.auth.exceptions import GoogleAuthError
         from googleapiclient.errors import HttpError
         from httplib2 import HttpLib2Error  # type: ignore[import-untyped]
@@ -292,7 +296,7 @@ class GoogleService:
                 reason = f"cannot get a token for the {self._name} API: {error}"
                 raise ApiError("unreachable", reason) from None
             raise ApiError("unauthenticated", str(error)) from None
-        except (HttpLib2Error, OSError) as error:
+        except (HttpLib2Error, HTTPException, OSError) as error:  # HTTPException: the answer breaks off
             if getattr(error, "errno", None) in _DISK_FULL:
                 raise  # the answer did not fit on the disk, so the network is not the problem
             reason = "connectionRefused" if isinstance(error, ConnectionRefusedError) else "unreachable"

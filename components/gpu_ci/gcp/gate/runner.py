@@ -114,10 +114,11 @@ class GateRunner:
         clock: Clock | None = None,
         suffix: Callable[[], str] = lambda: secrets.token_hex(3),
         pace: Pace | None = None,
+        vendor: str = "Google",
     ) -> None:
         """Create a runner. `log` prints progress, and `suffix` returns the random end of the machine's name."""
         self._suffix = suffix
-        self._context = _Context(api, log, cancel, clock or RealClock(), pace or Pace())
+        self._context = _Context(api, log, cancel, clock or RealClock(), pace or Pace(), vendor)
 
     def run(self, spec: CheckSpec) -> Verdict:
         """Return the verdict. Raise ApiError for an error that would occur in every zone."""
@@ -142,7 +143,7 @@ class GateRunner:
                 if not error.no_capacity:
                     raise
                 suggested += error.zones_available
-                text = f"{zone} has no capacity for the machine{_suggestion(error.zones_available)}"
+                text = f"{zone} has no capacity for the machine{self._suggestion(error.zones_available)}"
                 verdict = Verdict(NO_CAPACITY, text, zone)
             if verdict.outcome != NO_CAPACITY:
                 return verdict
@@ -150,7 +151,7 @@ class GateRunner:
             self._context.log(verdict.summary)
         others = [zone for zone in dict.fromkeys(suggested) if zone not in without_capacity]
         tried = ", ".join(without_capacity)
-        text = f"no zone had capacity for the {spec.noun}: {tried}{_suggestion(others)}"
+        text = f"no zone had capacity for the {spec.noun}: {tried}{self._suggestion(others)}"
         return Verdict(NO_CAPACITY, text, zones_available=tuple(others))
 
     def _check_in(self, zone: str, spec: CheckSpec, body: dict[str, Any]) -> Verdict:
@@ -177,8 +178,12 @@ class GateRunner:
             if is_freed is False:
                 if not pace.may_free_quota(context.clock.now()):
                     raise refusal
-                context.log(f"{refusal} Waiting until Google frees the quota of a deleted machine")
+                context.log(f"{refusal} Waiting until {context.vendor} frees the quota of a deleted machine")
                 context.clock.wait(context.cancel, _QUOTA_PAUSE_SEC)
+
+    def _suggestion(self, zones: Sequence[str]) -> str:
+        """Return the zones with capacity that the cloud names, as the end of a sentence."""
+        return f"; {self._context.vendor} suggests {', '.join(zones)}" if zones else ""
 
     def remove_leftovers(self, spec: CheckSpec) -> None:
         """Delete the check machines of an earlier run of this gate that was interrupted."""
@@ -230,6 +235,7 @@ class _Context:
     cancel: Event
     clock: Clock
     pace: Pace
+    vendor: str
 
     def wait_for_next_poll(self, cancel: Event | None = None) -> None:
         """Wait as long as the shared pace of all gates requires. The wait ends early if the event is set."""
@@ -274,7 +280,7 @@ class _Context:
                 self.log(f"{name} in {zone} is still being deleted")
         except ApiError as error:
             if not error.missing:
-                self.log(f"could not delete {name} in {zone} ({error}); Google deletes it at its time limit")
+                self.log(f"could not delete {name} in {zone} ({error}); {self.vendor} deletes it at its time limit")
 
     def _wait_for_operation(self, project: str, zone: str, operation: str, until: float) -> bool:
         """Return True if the operation ended in time, with or without error. A cancellation does not end the wait."""
@@ -472,11 +478,6 @@ class _ZoneCheck:
         """Return the last line of the serial port as the end of a sentence, or ""."""
         line = self._channel.last_line
         return f"; last line on its serial port: {line}" if line else ""
-
-
-def _suggestion(zones: Sequence[str]) -> str:
-    """Return the zones with capacity that Google names, as the end of a sentence."""
-    return f"; Google suggests {', '.join(zones)}" if zones else ""
 
 
 def _disks(properties: Mapping[str, Any], image: str) -> list[dict[str, Any]]:

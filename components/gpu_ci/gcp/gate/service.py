@@ -39,9 +39,6 @@ _CONCURRENT_GATES = 64
 # The inputs that must not be secret, because members of the Google project or readers of the state see their values.
 _PUBLIC_INPUTS = {"pool": "in the check machine's name", "zones": "in the messages of the check"}
 
-# A change of one of these inputs replaces the gate, which starts a new check.
-_REPLACES = ("project", "template", "pool")
-
 UNPROVEN = "unproven"
 """The verdict in the state of a gate whose check found no machine."""
 
@@ -103,8 +100,14 @@ class DeletionService(StateService):
 class GateService(StateService):
     """Creates, changes and deletes SmokeGate resources.
 
-    Only `create` and `delete` call Google: for the check machine, and to delete remaining machines.
+    Only `create` and `delete` call Google: for the check machine, and to delete remaining machines. Another cloud has a
+    subclass.
     """
+
+    ARGS: ClassVar[type[Args]] = SmokeGateArgs
+    REPLACES: ClassVar[tuple[str, ...]] = ("project", "template", "pool")
+    """The inputs whose change replaces the gate, which starts a new check."""
+    VENDOR: ClassVar[str] = "Google"
 
     def __init__(self, log: EngineLog, api: Callable[[], ComputeApi] = GoogleCompute) -> None:
         super().__init__(log, _CONCURRENT_GATES, "gate")
@@ -116,7 +119,7 @@ class GateService(StateService):
 
     def check(self, request: Any) -> Any:
         """Return the inputs with their defaults, or all their problems. Unknown values are accepted."""
-        return checked(request, SmokeGateArgs, _PUBLIC_INPUTS)
+        return checked(request, self.ARGS, _PUBLIC_INPUTS)
 
     async def diff(self, request: Any) -> Any:
         """Return the changed inputs. A new template replaces the gate. A new deadline or zone list keeps the verdict.
@@ -128,7 +131,9 @@ class GateService(StateService):
         kind = provider_pb2.PropertyDiff
         details = {
             name: kind(
-                kind=kind.UPDATE_REPLACE if name in _REPLACES or (unproven and name == "onNoCapacity") else kind.UPDATE,
+                kind=kind.UPDATE_REPLACE
+                if name in self.REPLACES or (unproven and name == "onNoCapacity")
+                else kind.UPDATE,
                 inputDiff=True,
             )
             for name in changed
@@ -155,7 +160,7 @@ class GateService(StateService):
         inputs = to_plain(request.properties)
         if request.timeout:
             inputs["deadlineSec"] = min(inputs["deadlineSec"], request.timeout)
-        spec = _check_spec(request.urn, inputs)
+        spec = self.spec(request.urn, inputs)
         try:
             verdict = await self._in_thread(spec, request.properties, lambda runner: runner.run(spec))
         except Refused as error:
@@ -186,14 +191,9 @@ class GateService(StateService):
         An error becomes a warning and does not stop a `destroy`. Pulumi deletes a gate after all resources that use its
         template. The runner manager then no longer runs, or no longer uses the template.
         """
-        spec = _check_spec(request.urn, to_plain(request.properties))
-
-        def remove_machines(runner: GateRunner) -> None:
-            runner.remove_leftovers(spec)
-            runner.remove_stopped(spec)
-
+        spec = self.spec(request.urn, to_plain(request.properties))
         try:
-            await self._in_thread(spec, request.properties, remove_machines)
+            await self._in_thread(spec, request.properties, lambda runner: self.remove_machines(runner, spec))
         except Refused as error:
             text = f"could not search for leftover machines: {redacted(str(error), request.properties)}"
             await asyncio.to_thread(self._log, request.urn, text, True)
@@ -215,9 +215,10 @@ class GateService(StateService):
                 self._log(spec.gate, redacted(text, inputs))
 
             try:
-                return work(GateRunner(self._api(), log, cancel, pace=self._pace))
+                api = self.api(to_plain(inputs))
+                return work(GateRunner(api, log, cancel, pace=self._pace, vendor=self.VENDOR))
             except ApiError as error:
-                raise Refused(messages.refused(error, spec)) from None
+                raise Refused(self.refused(error, spec)) from None
             except Exception as error:  # Every error becomes a message for the user.
                 raise Refused(
                     f"the smoke check failed with an internal error: {type(error).__name__}: {error}"
@@ -230,11 +231,33 @@ class GateService(StateService):
             cancel.set()
             raise
 
-    def _api(self) -> ComputeApi:
+    def api(self, inputs: Mapping[str, Any]) -> ComputeApi:  # noqa: ARG002 - on EC2, each gate has its own
         """Return the client that all gates share. If its creation failed, try again."""
         with self._api_lock:
             self._shared_api = self._shared_api or self._create_api()
             return self._shared_api
+
+    def spec(self, urn: str, inputs: Mapping[str, Any]) -> CheckSpec:
+        """Return the check of a gate with these inputs."""
+        return CheckSpec(
+            gate=urn,
+            project=inputs["project"],
+            template=inputs["template"],
+            zones=inputs["zones"],
+            pool=inputs["pool"],
+            labels=inputs.get("labels", {}),
+            deadline_sec=int(inputs["deadlineSec"]),
+            on_no_capacity=inputs["onNoCapacity"],
+        )
+
+    def refused(self, error: ApiError, spec: CheckSpec) -> str:
+        """Return the message for an error with which the cloud rejected the check machine."""
+        return messages.refused(error, spec)
+
+    def remove_machines(self, runner: GateRunner, spec: CheckSpec) -> None:
+        """Delete what a deleted gate may have left."""
+        runner.remove_leftovers(spec)
+        runner.remove_stopped(spec)
 
 
 class StoppedService(DeletionService):
@@ -285,19 +308,6 @@ def _template_in_id(inputs: struct_pb2.Struct, spec: CheckSpec) -> str:
     if "template" in secret_names(inputs):
         return hashlib.sha256(spec.template.encode()).hexdigest()[:12]
     return spec.template.rpartition("/")[2]
-
-
-def _check_spec(urn: str, inputs: Mapping[str, Any]) -> CheckSpec:
-    return CheckSpec(
-        gate=urn,
-        project=inputs["project"],
-        template=inputs["template"],
-        zones=inputs["zones"],
-        pool=inputs["pool"],
-        labels=inputs.get("labels", {}),
-        deadline_sec=int(inputs["deadlineSec"]),
-        on_no_capacity=inputs["onNoCapacity"],
-    )
 
 
 def _accepted_verdict(verdict: Verdict, spec: CheckSpec) -> str:

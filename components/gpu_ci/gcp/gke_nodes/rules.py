@@ -15,7 +15,7 @@ import gpu_catalog as catalog
 from gpu_catalog import Machine, solver
 
 from ...errors import did_you_mean, invalid
-from ..machine.rules import machine_of
+from ...machines.rules import machine_of
 from ..regions import COMPUTE
 from ..resource_names import REGION, ZONE
 

@@ -12,6 +12,7 @@ from pydantic import ConfigDict, Field, ValidationInfo, field_validator
 from ... import versions
 from ...args import Args, Input, Integer
 from ...labels import Labels
+from ...machines.rules import DEFAULT_RUN_LIMIT_SEC, machine_of
 from ...pool_args import CheckMachine, Surroundings
 from ..resource_names import Network, Project, Reservation, Subnetwork
 from . import rules, software
@@ -233,7 +234,7 @@ class GpuMachineChoices(Args):
     @property
     def machine(self) -> Machine:
         """The machine type with its GPUs."""
-        found = rules.machine_of(dict(self))
+        found = machine_of(dict(self))
         assert found is not None, "validated arguments always name a machine"  # noqa: S101 - for the type checker
         return found
 
@@ -268,7 +269,7 @@ class GpuMachineArgs(GpuMachineChoices):
         ge=rules.RUN_LIMIT_SEC[0],
         le=rules.RUN_LIMIT_SEC[1],
         description="seconds after which a machine is deleted, even if a job runs on it, 600 to 604800; by default "
-        f"{rules.DEFAULT_RUN_LIMIT_SEC}; required for flex-start",
+        f"{DEFAULT_RUN_LIMIT_SEC}; required for flex-start",
     )
     driver: Driver = Field(
         default=_FROM_IMAGE,
@@ -330,7 +331,7 @@ class GpuMachineArgs(GpuMachineChoices):
     @property
     def run_limit_sec(self) -> int:
         """Seconds after which a machine is deleted."""
-        return self.max_run_duration_sec or rules.DEFAULT_RUN_LIMIT_SEC
+        return self.max_run_duration_sec or DEFAULT_RUN_LIMIT_SEC
 
     @property
     def boot_disk_type(self) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 from functools import cache
 from pathlib import Path
@@ -11,14 +10,14 @@ from typing import TYPE_CHECKING, Any
 import pulumi
 
 from ... import versions
-from ...args import is_late
 from ...errors import at_path, invalid, raise_problems
+from ...machines.agent_config import config_of
 from ...payload import agent_archive, smoke_archive
 from . import software
 
 if TYPE_CHECKING:
+    from ...machines.runner import Registration
     from .args import Driver, GpuMachineArgs
-    from .runner import Registration
 
 # Google's limit on one metadata value: 262,144 bytes (cloud.google.com/compute/docs/metadata/setting-custom-metadata).
 METADATA_VALUE_LIMIT = 262_144
@@ -102,10 +101,6 @@ def script() -> str:
     return Path(__file__).with_name("boot.sh").read_text(encoding="utf-8")
 
 
-# The part of the gate's deadline for the boot of the machine and the report of its verdict. The rest is for the check.
-_OVERHEAD_SEC = 60
-
-
 def agent_config(
     pool: str,
     args: GpuMachineArgs,
@@ -114,30 +109,9 @@ def agent_config(
     *,
     installs: bool = True,
 ) -> pulumi.Input[str]:
-    """Return the configuration of the boot agent (agent/gpu_agent/config.py) as JSON, without secrets.
-
-    The result is a plain string if every value is known.
-    """
-    machine = args.machine
-    expectations = {
-        "--pool": pool,
-        "--expect-gpus": str(machine.api_gpu_count),
-        # The device name of a fraction of a GPU is not documented.
-        "--expect-gpu": machine.gpu.device_name if machine.gpu_count >= 1 else "",
-        "--min-compute-capability": machine.gpu.compute_capability,
-    }
-    config = {
-        "pool": pool,
-        "check_args": [part for option in expectations.items() if option[1] for part in option],
-        "check_sec": max(deadline_sec - _OVERHEAD_SEC, 60),
-        "torch": args.torch or versions.TORCH,
-        "driver": _driver(args.driver),
-        **(_registration_config(registration) if registration else {}),
-    }
-    if not installs:
-        config["installs"] = False
-        config["runner"]["installs"] = False
-    return pulumi.Output.json_dumps(config) if is_late(config) else json.dumps(config)
+    """Return the configuration of the boot agent as JSON, without secrets."""
+    driver = _driver(args.driver)
+    return config_of(pool, args.machine, deadline_sec, registration, torch=args.torch, driver=driver, installs=installs)
 
 
 def _driver(driver: Driver) -> dict[str, str]:
@@ -152,31 +126,3 @@ def _driver(driver: Driver) -> dict[str, str]:
     if driver.source == "cos":
         return {"source": "cos", "branch": f"R{driver.branch}", "image": driver.check_image}
     return {"source": "image"}
-
-
-def _registration_config(registration: Registration) -> dict[str, Any]:
-    """Return the settings of the runner. If the machine registers its runner, also return the settings of the App."""
-    github, runner, labels = registration
-    settings = {
-        "version": runner.version,
-        "sha256": runner.archives,
-        "docker": runner.docker,
-        "idle_sec": runner.idle_sec,
-        "register_sec": runner.register_sec,
-        "notice_grace_sec": runner.notice_grace_sec,
-    }
-    if github.registered_by == "manager":
-        return {"registered_by": "manager", "runner": settings}
-    return {
-        "github": {
-            "owner": github.owner,
-            "app_id": github.app_id,
-            "installation_id": github.installation_id,
-            "private_key": github.private_key,
-            "labels": list(labels),
-            "runner_group": github.runner_group,
-            **({"repository": github.repository} if github.repository else {}),
-            **({"api_url": github.api_url} if github.api_url else {}),
-        },
-        "runner": settings,
-    }

@@ -16,6 +16,7 @@ from gpu_catalog.models import LocalDisks
 from pydantic_core import PydanticCustomError
 
 from ...errors import at_path, did_you_mean, invalid, raise_problems
+from ...machines.rules import machine_of
 from ..regions import COMPUTE
 from ..resource_names import ZONE
 
@@ -23,7 +24,6 @@ _ZONE = re.compile(ZONE)
 
 # Seconds. cloud.google.com/compute/docs/instances/about-flex-start-vms: 10 minutes to 7 days.
 RUN_LIMIT_SEC = (600, 604_800)
-DEFAULT_RUN_LIMIT_SEC = 14_400
 
 # The maximum number of zones or regions in a hint. Many machines have more than 40 zones.
 _PLACES = 5
@@ -96,15 +96,6 @@ def accelerator(value: Any, others: Mapping[str, Any]) -> Any:
     if limit := catalog.too_large(machine, value.type, value.count):
         raise invalid(f"is not available for {machine}", "machine-too-large", expected=limit)
     return value
-
-
-def machine_of(choices: Mapping[str, Any]) -> Machine | None:
-    """Return the machine of these fields, or None if one of them is invalid."""
-    name, gpus = choices.get("machine_type"), choices.get("guest_accelerator")
-    if name and not catalog.takes_accelerator(name):
-        # The type has built-in GPUs. A wrongly attached accelerator does not change the machine.
-        return catalog.machine(name)
-    return catalog.attached(name, gpus.type, gpus.count) if name and gpus else None
 
 
 def zones(values: list[str], others: Mapping[str, Any]) -> list[str]:

@@ -17,7 +17,7 @@ from gpu_catalog.setup import driver_source
 
 from ... import versions
 from ...errors import invalid
-from .rules import machine_of
+from ...machines.rules import machine_of
 
 # The values of the installer's --installation-branch (compute-gpu-installation 1.9.1, linux/README.md).
 INSTALLER_BRANCHES = {580: "lts", 595: "prod", 610: "nfb"}

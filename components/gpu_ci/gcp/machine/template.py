@@ -7,9 +7,9 @@ from collections.abc import Mapping
 import pulumi
 import pulumi_gcp as gcp
 
+from ...machines.runner import Registration
 from . import boot, rules, software
 from .args import GpuMachineArgs
-from .runner import Registration
 
 # The API's names of the provisioning models.
 _MODELS = {"spot": "SPOT", "standard": "STANDARD", "flex-start": "FLEX_START", "reservation": "RESERVATION_BOUND"}

@@ -1,1 +1,1 @@
-"""The settings of a runner pool, except the settings of its machines (gcp/machine)."""
+"""The ladder and the checked template of a runner pool, and the rules of its fields."""

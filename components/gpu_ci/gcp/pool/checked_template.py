@@ -7,11 +7,11 @@ from collections.abc import Callable, Sequence
 import pulumi
 import pulumi_gcp as gcp
 
+from ...machines.runner import Registration
+from ...machines.settings import SmokeSettings
 from ..machine.args import GpuMachineArgs
-from ..machine.runner import Registration
 from ..machine.template import machine_template
 from ..smoke_gate import SmokeGate, SmokeGateArgs
-from .settings import SmokeSettings
 
 
 def checked_template(

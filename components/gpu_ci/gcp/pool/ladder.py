@@ -9,7 +9,7 @@ In this module, `pool` is a map of the pool's arguments by their Python names.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from typing import Annotated, Any, Literal, NamedTuple, TypeVar
 
 import gpu_catalog as catalog
@@ -22,17 +22,14 @@ from pydantic_core import PydanticCustomError
 from ... import naming
 from ...args import Args, Input
 from ...errors import at_path, invalid, raise_problems
+from ...machines.rules import LADDER_MARKETS, machine_of
 from ..machine import rules
 from ..machine.args import GpuMachineArgs, GuestAccelerator
-from ..machine.rules import machine_of
 from ..resource_names import REGION, Subnetwork
 from .rules import LOCAL_DISKS
 
 # The fields of a machine that a stack file may set.
 _MACHINE_FIELDS = tuple(name for name in GpuMachineArgs.model_fields if name not in GpuMachineArgs.WIRING)
-# The markets of a rung. When the manager requests a machine, it can override the market of a template with one of
-# these. Reservations and flex-start need a separate template, and flex-start also another API call.
-MARKETS = ("spot", "standard")
 Pool = TypeVar("Pool", bound=GpuMachineArgs)
 """Arguments with the fields ladder and ladder_subnetworks."""
 Template = TypeVar("Template")
@@ -191,27 +188,6 @@ def rung_templates(
         yield rung, templates[key]
 
 
-def price_ceiling(value: float, offers: Sequence[Mapping[str, Any]]) -> float:
-    """Return the price ceiling in USD per hour. Raise an error if it is below the known prices of all machines.
-
-    `offers` has the machine fields of the pool and of each rung.
-    """
-    prices = [
-        catalog.price(machine, catalog.region_of(offer["zones"][0]), catalog.market(offer["market"]))
-        for offer in offers
-        if (machine := machine_of(offer))
-    ]
-    known = [price.usd_per_hour for price in prices if price]
-    if known and len(known) == len(offers) and min(known) > value:
-        raise invalid(
-            "is below the price of every machine of the pool, so no machine would start",
-            "price-ceiling",
-            expected=f"at least {min(known):g}",
-            hint="raise priceCeilingUsd, or add a cheaper machine to ladder",
-        )
-    return value
-
-
 def _machine(chosen: Mapping[str, Any]) -> Machine | None:
     """Return the machine of a rung. Return None if its GPUs are missing or cannot be attached to it."""
     try:
@@ -236,7 +212,7 @@ def _problems(rung: LadderRung, pool: Mapping[str, Any], own: Machine) -> Iterat
             ("zones",),
         )
         return
-    if not rung.market and pool["market"] not in MARKETS:
+    if not rung.market and pool["market"] not in LADDER_MARKETS:
         text = f"is missing: the pool's market is {pool['market']}, which is not supported in a ladder"
         yield _RungProblem(
             invalid(text, "market-not-in-ladder", safe_hint="such as market: standard"), None, ("market",)

@@ -1,4 +1,4 @@
-"""Validates the fields of RunnerPoolArgs: labels, smoke check, stopped machines, runner, GitHub and secrets.
+"""Validates the fields of RunnerPoolArgs that other vendors do not have: stopped machines, GitHub and secrets.
 
 Each function returns a valid value and raises an error for an invalid value. `others` has the fields validated before.
 machine/rules.py validates the machines, including their zones and GPUs.
@@ -6,7 +6,6 @@ machine/rules.py validates the machines, including their zones and GPUs.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from typing import Any
 
@@ -15,25 +14,7 @@ from pydantic_core import InitErrorDetails
 
 from ...errors import Problem, at_path, invalid, raise_problems, shape
 from ..machine.args import GpuMachineArgs
-from ..machine.rules import DEFAULT_RUN_LIMIT_SEC, LOCAL_SSD_GIB, has_local_disks, machine_of
-
-# docs.github.com/en/actions/reference/runners/github-hosted-runners, such as ubuntu-24.04-arm and macos-15-xlarge.
-_HOSTED = re.compile(r"(ubuntu|windows|macos)-(latest|slim|[0-9.]+)(-[a-z]+)?")
-
-
-def smoke(value: Any, others: Mapping[str, Any]) -> Any:
-    """Return the settings of the smoke check. Its deadline must be before the machine's time limit."""
-    limit = others.get("max_run_duration_sec") or DEFAULT_RUN_LIMIT_SEC
-    if value.deadline_sec >= limit:
-        problem = invalid(
-            "is too long: Google deletes the machine before, after maxRunDurationSec",
-            "deadline-after-run-limit",
-            expected=f"less than maxRunDurationSec, which is {limit}",
-            hint="raise maxRunDurationSec, or lower smoke.deadlineSec",
-        )
-        raise_problems([at_path(problem, value.deadline_sec, "deadline_sec")])
-    return value
-
+from ..machine.rules import LOCAL_SSD_GIB, has_local_disks
 
 _NO_STANDBY_FOR_OWN_RUNNERS = (
     "is not supported for machines that register their own runners, because a stop would end their job"
@@ -85,9 +66,6 @@ def standby(value: Any, others: Mapping[str, Any]) -> Any:
     return value
 
 
-# The runner's names for the architectures of the catalog.
-_ARCHIVES = {"x86_64": "x64", "arm64": "arm64"}
-
 _SECRETS_UNREADABLE = (
     "cannot be read by jobs: jobs of a pool with runners have no access to the machine's service account"
 )
@@ -95,30 +73,6 @@ _USE_OTHER_SECRETS = (
     "pass the secret to workflows with gpu-ci:github.secrets, or give jobs their own identity "
     "(docs/guides/compute-engine.md)"
 )
-
-
-def runner(value: Any, others: Mapping[str, Any]) -> Any:
-    """Return the runner settings. They must have a checksum for the machine's architecture.
-
-    Its idle time must be less than the machine's time limit.
-    """
-    machine = machine_of(others)
-    archive = _ARCHIVES[machine.architecture] if machine else ""
-    if machine and archive not in value.archives:
-        problem = invalid(
-            f"has no checksum for {archive}, which {machine.machine_type} needs", "missing", safe_hint=f"add {archive}"
-        )
-        raise_problems([at_path(problem, value.archives, "sha256")])
-    limit = others.get("max_run_duration_sec") or DEFAULT_RUN_LIMIT_SEC
-    if value.idle_sec >= limit:
-        problem = invalid(
-            "is too long: Google deletes the machine before, after maxRunDurationSec",
-            "deadline-after-run-limit",
-            expected=f"less than maxRunDurationSec, which is {limit}",
-            hint="raise maxRunDurationSec, or lower runner.idleSec",
-        )
-        raise_problems([at_path(problem, value.idle_sec, "idle_sec")])
-    return value
 
 
 _NO_RUNNER_ON_COS = "cannot run runners: Container-Optimized OS lacks Python and the dependencies of GitHub's runner"
@@ -172,25 +126,6 @@ def each_once(values: list[Any]) -> list[Any]:
     error = invalid("is a duplicate", "duplicate", safe_hint="remove it")
     raise_problems([at_path(error, value, index) for index, value in enumerate(values) if value in values[:index]])
     return values
-
-
-def runner_labels(values: list[Any]) -> list[Any]:
-    """Return the labels. Raise an error for duplicates. GitHub does not distinguish upper and lower case in labels."""
-    error = invalid("is a duplicate; labels are case-insensitive", "duplicate", hint="remove it")
-    lower = [str(value).lower() for value in values]
-    raise_problems([at_path(error, value, at) for at, value in enumerate(values) if lower[at] in lower[:at]])
-    hosted = invalid(
-        "is a label of GitHub's own runners, so each job for them would start a GPU machine",
-        "hosted-label",
-        safe_hint="use labels of your own, such as gpu",
-    )
-    raise_problems([at_path(hosted, value, at) for at, value in enumerate(values) if _HOSTED.fullmatch(lower[at])])
-    return values
-
-
-def default_runner_labels(name: str) -> list[str]:
-    """Return the runner labels of a pool without the field runnerLabels."""
-    return ["self-hosted", "gpu", name]
 
 
 def demand(name: str, args: GpuMachineArgs, max_machines: int, stopped_machines: int) -> catalog.Demand:

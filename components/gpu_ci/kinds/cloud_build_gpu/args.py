@@ -15,12 +15,12 @@ from ...gcp.build import rules as build_rules
 from ...gcp.build_program import TYPES
 from ...gcp.gpu_bridge.protocol import REPORT_SEC
 from ...gcp.machine.args import GpuMachineArgs
-from ...gcp.machine.rules import DEFAULT_RUN_LIMIT_SEC
 from ...gcp.pool import ladder, rules
 from ...gcp.pool.ladder import Ladder, LadderSubnetworks
-from ...gcp.pool.settings import SmokeSettings
 from ...gcp.regions import BUILDS_OF_RESTRICTED_PROJECTS
 from ...gcp.resource_names import ImageRepositories
+from ...machines.rules import DEFAULT_RUN_LIMIT_SEC
+from ...machines.settings import SmokeSettings
 from ...pool_args import PoolArgs
 
 # Seconds that a machine may need for its sources and container image.

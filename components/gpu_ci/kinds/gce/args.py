@@ -3,31 +3,30 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Annotated, Any, ClassVar, Literal
+from typing import Annotated, Any, ClassVar
 
-import pulumi
 from gpu_catalog import Demand
 from gpu_common import google_permissions
 from pydantic import AfterValidator, Field, ValidationInfo, field_validator
+from pydantic.alias_generators import to_camel
 
-from ...args import Integer
 from ...errors import Problem
 from ...gcp import identities
 from ...gcp.machine.args import GpuMachineArgs
-from ...gcp.machine.runner import Registration, RunnerGithub, RunnerSettings
 from ...gcp.pool import ladder, rules
 from ...gcp.pool.ladder import Ladder, LadderSubnetworks
-from ...gcp.pool.settings import RunnerLabel, SmokeSettings, Standby
+from ...machines.args import MachinePoolArgs
+from ...machines.rules import price_ceiling
+from ...machines.settings import Standby
 from ...pool_args import PoolArgs, Surroundings
 from ...secret_manager import SecretName
 
 
-class RunnerPoolArgs(GpuMachineArgs, PoolArgs):
+class RunnerPoolArgs(MachinePoolArgs, GpuMachineArgs, PoolArgs):
     """The arguments of a Compute Engine runner pool: its machines, and the software that runs on them."""
 
     # The fields that the program sets, not the stack file.
-    WIRING: ClassVar[frozenset[str]] = GpuMachineArgs.WIRING | {"github", "ladder_subnetworks"}
-    REGISTERED_BY: ClassVar[Literal["machines"]] = "machines"
+    WIRING: ClassVar[frozenset[str]] = GpuMachineArgs.WIRING | MachinePoolArgs.WIRING | {"ladder_subnetworks"}
     HAS_GATE: ClassVar[bool] = True
     CREATES: ClassVar[tuple[str, ...]] = (
         "gcp:compute/regionInstanceGroupManager:RegionInstanceGroupManager",
@@ -36,37 +35,10 @@ class RunnerPoolArgs(GpuMachineArgs, PoolArgs):
     )
     CREATES_WITH: ClassVar[Mapping[str, tuple[str, ...]]] = {"secrets": (google_permissions.SECRET_MEMBER,)}
 
-    max: Integer = Field(ge=1, le=1000, description="the maximum number of machines at any time, 1 to 1000")
-    runner_labels: Annotated[list[RunnerLabel], AfterValidator(rules.runner_labels)] | None = Field(
-        default=None,
-        min_length=1,
-        max_length=100,
-        description="the labels that jobs name in runs-on; by default self-hosted, gpu and the pool's name",
-    )
-    wait_objective_sec: Integer | None = Field(
-        default=None,
-        ge=60,
-        le=86400,
-        description="seconds that a job may wait for its runner before the alert about late jobs, 60 to 86400; by "
-        "default waitObjectiveSec of gpu-ci:manager.alerts",
-    )
-    github: RunnerGithub | None = Field(
-        default=None,
-        description="the registration of the machines' runners on GitHub; by default the pool has no runners",
-    )
     standby: Standby | None = Field(
         default=None,
         description="machines that are stopped until a job needs them, and start faster; by default none. Not "
         "supported if machines register their runners themselves",
-    )
-    smoke: SmokeSettings = Field(
-        default=SmokeSettings(),
-        validate_default=True,
-        description="the smoke check that a template must pass before the pool uses it",
-    )
-    runner: RunnerSettings = Field(
-        default=RunnerSettings(),
-        description="settings of the GitHub runner on each machine, for pools with runners",
     )
     secrets: Annotated[list[SecretName], AfterValidator(rules.each_once)] = Field(
         default=[],
@@ -97,16 +69,12 @@ class RunnerPoolArgs(GpuMachineArgs, PoolArgs):
         if value is None or "ladder" not in info.data or not ladder.own_machine(info.data):
             return value
         offers = [info.data, *(ladder.machine_fields(rung, info.data) for rung in info.data["ladder"])]
-        return ladder.price_ceiling(value, offers)
+        return price_ceiling(value, offers)
 
-    @field_validator("standby", "smoke", "runner", "github", "secrets")
+    @field_validator("github", "standby", "secrets")
     @classmethod
     def _check_with_earlier_pool_fields(cls, value: Any, info: ValidationInfo) -> Any:
         return getattr(rules, str(info.field_name))(value, info.data)
-
-    def runner_labels_of(self, name: str) -> list[str]:
-        """Return the runner labels of the pool `name`."""
-        return self.runner_labels or rules.default_runner_labels(name)
 
     def demand(self, name: str) -> Demand:
         """Return the machines and disks of the pool `name`, to compute its cost and its quotas."""
@@ -117,28 +85,8 @@ class RunnerPoolArgs(GpuMachineArgs, PoolArgs):
         return [rung.demand(name) for rung in self.rungs[1:]]
 
     @classmethod
-    def default_labels(cls, name: str) -> list[str]:
-        return rules.default_runner_labels(name)
-
-    @classmethod
     def problems_with_runners(cls, choices: Mapping[str, Any], registers: bool) -> list[Problem]:
         return rules.problems_with_runners(choices, registers)
-
-    @property
-    def runner_version(self) -> str:
-        return self.runner.version
-
-    @property
-    def registered_runner(self) -> str | None:
-        return self.runner.version if self.github else None
-
-    def with_runner_group(self, group: pulumi.Output[str]) -> RunnerPoolArgs:
-        if self.github is None:
-            return self
-        return self.model_copy(update={"github": self.github.model_copy(update={"runner_group": group})})
-
-    def outputs(self, name: str) -> dict[str, Any]:
-        return {"runnerLabels": self.runner_labels_of(name), "registersRunners": self.github is not None}
 
     def warnings(self, path: str, around: Surroundings) -> Iterator[str]:
         yield from super().warnings(path, around)
@@ -155,9 +103,10 @@ class RunnerPoolArgs(GpuMachineArgs, PoolArgs):
         if self.ladder:
             text = "its templates are checked, but only the runner manager starts machines there"
             yield f"{path}.ladder: {text}; {hint}, or leave ladder out"
-        if self.price_ceiling_usd:
-            text = "only the runner manager reads this field"
-            yield f"{path}.priceCeilingUsd: {text}; {hint}, or remove priceCeilingUsd"
+        for name in ("price_ceiling_usd", "max_usd_per_day", "queue_timeout_sec"):
+            if getattr(self, name):
+                key = to_camel(name)
+                yield f"{path}.{key}: only the runner manager reads this field; {hint}, or remove {key}"
         if self.market == "flex-start":
             text = "a new size of the group gets no flex-start machine, only the runner manager does"
             yield f"{path}.market: {text}; {hint}"
@@ -166,7 +115,3 @@ class RunnerPoolArgs(GpuMachineArgs, PoolArgs):
     def rungs(self) -> list[RunnerPoolArgs]:
         """The arguments of the pool itself, followed by the arguments of a pool with the machine of each rung."""
         return ladder.rungs(self)
-
-    def registration_of(self, name: str) -> Registration | None:
-        """Return the registration settings of machines of the pool `name`, or None for a pool without runners."""
-        return Registration(self.github, self.runner, self.runner_labels_of(name)) if self.github else None

@@ -16,8 +16,8 @@ from ...component import Component
 from ...gcp import identities
 from ...gcp.pool import ladder
 from ...gcp.pool.checked_template import checked_template
-from ...gcp.pool.settings import Standby
 from ...labels import merge
+from ...machines.settings import Standby
 from ...pool_args import ManagedPool
 from .args import RunnerPoolArgs
 from .kind import KIND
@@ -116,22 +116,12 @@ class RunnerPool(Component):
         name, args = self._name, self._args
         if args.github is None:
             return None
-        # A machine has registerSec to download the runner. If the manager registers the runner, the machine then waits
-        # for the registration, for at most registerSec.
-        ready_sec = args.runner.register_sec * (2 if args.github.registered_by == "manager" else 1)
         others = dict.fromkeys(each for _, each in self.rung_templates if each is not None)
         return ManagedPool(
             {
-                **({} if args.wait_objective_sec is None else {"waitObjectiveSec": args.wait_objective_sec}),
-                "name": name,
+                **args.managed_entry(name),
                 "project": args.project,
                 "template": self.template,
-                "max": args.max,
-                "labels": args.runner_labels_of(name),
-                "runnerGroup": args.github.runner_group,
-                "registeredBy": args.github.registered_by,
-                "bootSec": args.smoke.deadline_sec + ready_sec,
-                "idleSec": args.runner.idle_sec,
                 **({"standby": args.standby.stopped_size} if args.standby else {}),
                 **({"priceCeilingUsd": args.price_ceiling_usd} if args.price_ceiling_usd else {}),
                 "rungs": [place for each in self.rung_templates for place in _places(name, *each)],

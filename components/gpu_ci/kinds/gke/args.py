@@ -6,10 +6,10 @@ from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 
 from ...gcp.gke_nodes.args import GkeGpuNodePoolArgs
-from ...gcp.machine.rules import machine_of
 from ...kubernetes.name_types import Toleration
 from ...kubernetes.pool.args import RunnerPoolArgs
 from ...kubernetes.pool.rules import Node
+from ...machines.rules import machine_of
 from . import capacity
 
 # GKE mounts the driver's libraries here, and no program adds the folder to the path of the loader

@@ -11,6 +11,7 @@ from . import data_loss, exposure, identity, jobs, secrecy
 
 _CHECKS: tuple[Callable[[Change, StackStates], Iterator[Finding]], ...] = (
     jobs.check,
+    jobs.check_reuse,
     secrecy.check,
     exposure.check,
     data_loss.check,

@@ -14,7 +14,7 @@ from gpu_ci.kinds import pool_kinds
 from ...engine.digest import type_of
 from ...engine.states import Change, StackStates, State
 from ...model import Finding, Operation
-from ..danger_rule import GATE_REMOVED, INTERRUPTS_JOBS, KEEPS_JOBS
+from ..danger_rule import GATE_REMOVED, INTERRUPTS_JOBS, KEEPS_JOBS, REUSES_HOSTS
 
 
 @dataclass(frozen=True)
@@ -162,6 +162,21 @@ def check(change: Change, stack_states: StackStates) -> Iterator[Finding]:
         yield from _updated(change, job_resource)
 
 
+_DEFINITION = "gcp:storage/bucketObject:BucketObject"
+"""The object with the definition of a pool's rented machines."""
+
+
+def check_reuse(change: Change, _stack_states: StackStates) -> Iterator[Finding]:
+    """Report a pool that begins to reuse its hosts, by the agent's configuration in the definition of its machines."""
+    before, after = (
+        state is not None and state.type == _DEFINITION and '"reuse": true' in str(state.inputs.get("source"))
+        for state in (change.before, change.after)
+    )
+    if after and not before and change.resource.operation != Operation.DELETE:
+        text = f"the pool {change.resource.component}".rstrip()
+        yield REUSES_HOSTS.found(change, f"{text} runs several jobs on one host: a job can change it for later jobs")
+
+
 def job_resource_of(change: Change) -> JobResource | None:
     """Return the entry for the type or Helm chart of a resource; None if no jobs run on it."""
     state = change.before or change.after
@@ -253,7 +268,8 @@ def _number(value: Any) -> float | None:
 
 
 GATE = "gpu-ci:gcp:SmokeGate"
-"""The component that checks an instance template on Google Cloud."""
+"""The resource that checks an instance template on Google Cloud."""
+_GATES = (GATE, "gpu-ci:aws:SmokeGate")
 SMOKE_JOB = "gpu-ci:kubernetes:SmokeJob"
 """The component on Kubernetes, whose Job runs the check."""
 _TEMPLATE = "gcp:compute/regionInstanceTemplate:RegionInstanceTemplate"
@@ -262,7 +278,7 @@ _JOB = "kubernetes:batch/v1:Job"
 
 
 def is_gate(state: State) -> bool:
-    return state.type == GATE or (state.type == _JOB and type_of(state.parent) == SMOKE_JOB)
+    return state.type in _GATES or (state.type == _JOB and type_of(state.parent) == SMOKE_JOB)
 
 
 def check_gates(stack_states: StackStates) -> Iterator[Finding]:

@@ -6,10 +6,10 @@ created, by its ARN or its name. The role may do what its policies in the emulat
 - inline policies, and customer managed policies that are attached to it
 - AdministratorAccess, with all actions
 
-A statement counts for the resource `*`, for roles and instance profiles of IAM by their names, and for secrets and
-parameters. Of conditions, only ArnLike with iam:PolicyARN is known; a statement with another one does not count. Other
-AWS managed policies permit nothing. Trust policies, permissions boundaries, service control policies and the access
-entries of clusters are not evaluated.
+A statement counts for the resource `*`, for roles and instance profiles of IAM by their names, and for secrets,
+parameters, buckets and objects. Of conditions, only ArnLike with iam:PolicyARN is known; a statement with another one
+does not count. Other AWS managed policies permit nothing. Trust policies, permissions boundaries, service control
+policies and the access entries of clusters are not evaluated.
 
 AWS's error names the action and the role. The sandbox adds a hint with the command that adds the action.
 """
@@ -31,7 +31,7 @@ from pulumi_sandbox.world.store import Record, World
 
 VARIABLE = "PULUMI_SANDBOX_AWS_ROLE"
 _ADMINISTRATOR = "arn:aws:iam::aws:policy/AdministratorAccess"
-_BY_ARN = ("secretsmanager:", "ssm:")
+_BY_ARN = ("s3:", "secretsmanager:", "ssm:")
 
 
 def role_of_environment() -> str:
@@ -76,7 +76,9 @@ class Denial:
 
 @dataclass(frozen=True)
 class Asked:
-    """What the resources and conditions of a statement may name, such as a role. `arn` is of a secret or parameter.
+    """What the resources and conditions of a statement may name, such as a role.
+
+    `arn` is of a secret, a parameter, a bucket or an object.
 
     An empty text is not known, and matches each pattern.
     """
@@ -112,8 +114,8 @@ class Caller:
         """Yield the actions of an operation on the resource `name` that the role does not allow."""
         given = inputs or {}
         role = name if token == types.ROLE else text_of(given, "role") or text_of(given, "nodeRoleArn")
-        image = _parameter(text_of(given, "parentImage"), self.account)
-        asked = Asked(role.rpartition("/")[2], name, text_of(given, "policyArn"), image)
+        arn = _parameter(text_of(given, "parentImage"), self.account) or _object(given)
+        asked = Asked(role.rpartition("/")[2], name, text_of(given, "policyArn"), arn)
         needed = aws_permissions.RESOURCES.get(token, {}).get(operation, ())
         if old and old.get("assumeRolePolicy") != given.get("assumeRolePolicy"):
             needed = (*needed, aws_permissions.CHANGE_TRUST)
@@ -178,6 +180,12 @@ def _parameter(image: str, account: str) -> str:
     path = image.removeprefix("ssm:/")
     owner = "" if path.startswith("aws/service/") else account
     return "" if path == image else f"arn:aws:ssm:*:{owner}:parameter/{path}"
+
+
+def _object(given: Mapping[str, Any]) -> str:
+    """Return the ARN of a bucket or of an object in it; empty if the bucket's name is not known."""
+    bucket, key = text_of(given, "bucket"), text_of(given, "key")
+    return f"arn:aws:s3:::{bucket}" + (f"/{key}" if key else "") if bucket else ""
 
 
 def _matches(action: str, patterns: Sequence[str]) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import re
 import uuid
@@ -12,20 +13,25 @@ from typing import Any, ClassVar
 from pulumi_sandbox.providers import bridged, sandbox_file
 from pulumi_sandbox.providers.aws import lookups as own_lookups
 from pulumi_sandbox.providers.aws import permissions, pure_functions, references, rules, schema, types
-from pulumi_sandbox.providers.aws.eks import faults, scaling
+from pulumi_sandbox.providers.aws.ec2 import Ec2
 from pulumi_sandbox.providers.aws.eks import outputs as eks_outputs
+from pulumi_sandbox.providers.aws.eks import scaling
 from pulumi_sandbox.providers.aws.eks.api import AwsServer, EksApi
-from pulumi_sandbox.providers.aws.tables import ARN_IS_ID, ARNS, ID_FORMS, ID_PREFIXES, NAMING, REPLACES
+from pulumi_sandbox.providers.aws.tables import ARN_IS_ID, ARNS, ID_FORMS, ID_PREFIXES, NAMING, OVERWRITTEN, REPLACES
 from pulumi_sandbox.providers.aws.world import KINDS, ExistingResources
 from pulumi_sandbox.providers.cloud import Cloud
 from pulumi_sandbox.providers.diff import Change
 from pulumi_sandbox.providers.invokes import LookupRefusedError
+from pulumi_sandbox.providers.machines.local_services import LocalServices
+from pulumi_sandbox.providers.machines.settings import guest
+from pulumi_sandbox.providers.machines.vm_processes import VmProcesses
 from pulumi_sandbox.providers.resource import Problem, PureFunction, Refused, Resource
 from pulumi_sandbox.providers.sandbox_file import SettingsError
 from pulumi_sandbox.providers.sdk.types import Type
 from pulumi_sandbox.providers.values import Unknown, leaves
 from pulumi_sandbox.world.store import Record
 
+SUBNET = "aws:ec2/getSubnet:getSubnet"
 # The length of the suffix after a name prefix (terraform-plugin-sdk helper/id: a timestamp and a counter).
 PREFIX_DIGITS = 26
 # The letters of AWS's unique ids (docs.aws.amazon.com/IAM/latest/UserGuide/reference_identifiers.html).
@@ -45,20 +51,12 @@ class Aws(Cloud):
 
     def __init__(self) -> None:
         self._server: AwsServer | None = None
+        self._ec2: Ec2 | None = None
 
     def configure(self, config: dict[str, Any]) -> None:
-        """Start the API that components call. It runs until the provider stops."""
-        port = self.context.workspace.aws_port
+        """Start the APIs that components call. They run until the provider stops."""
         self._write_profile(config.get("profile"))
-        try:
-            self._server = self._server or AwsServer(port, EksApi(self.context.world, self.caller))
-        except OSError as error:
-            raise Refused(
-                f"aws: the sandbox's EKS API cannot listen on 127.0.0.1:{port}\n"
-                f"  got: {error.strerror}\n"
-                f"  hint: another program uses this port; run the command again, or, for plain pulumi, remove "
-                f"{self.context.workspace.root.name}/ports.json to choose another port"
-            ) from None
+        self.serve(self.context.workspace.aws_port, shared=True)
 
     def _write_profile(self, name: Any) -> None:
         """Write a profile that the program names, for the AWS SDK. Its keys give no access to AWS."""
@@ -66,14 +64,41 @@ class Aws(Cloud):
             text = f"[profile {name}]\naws_access_key_id = sandbox\naws_secret_access_key = sandbox\n"
             (self.context.workspace.root / "aws-config").write_text(text)
 
+    def serve(self, port: int, services: LocalServices | None = None, *, shared: bool = False) -> None:
+        """Start EC2 and S3 at the next port, and the other APIs at this one. Instances call the services.
+
+        With `shared`, another AWS provider of the same command may serve EC2, whose state is in one process.
+        """
+        workspace = self.context.workspace
+        try:
+            guests = VmProcesses(guest(workspace.settings_file, workspace.project), services or LocalServices({}))
+            self._server = self._server or AwsServer(port, EksApi(self.context.world, self.caller))
+            self._ec2 = self._ec2 or Ec2(self.caller, guests, workspace.disks, self._zone_of, port + 1)
+        except SettingsError as error:
+            raise Refused(str(error)) from None
+        except OSError as error:
+            if not (shared and self._server and error.errno == errno.EADDRINUSE):
+                raise Refused(
+                    f"aws: the sandbox's APIs cannot listen on 127.0.0.1:{port} and the next port\n"
+                    f"  got: {error.strerror}\n"
+                    f"  hint: another program uses a port; run the command again, or, for plain pulumi, remove "
+                    f"{workspace.root.name}/ports.json to choose another port"
+                ) from None
+
+    def _zone_of(self, subnet: str, region: str) -> str:
+        """Return the zone of a subnet: of the world, or the answer of a lookup."""
+        row = self.context.world.get(types.SUBNET, subnet)
+        found = row.outputs if row else self.lookups.answer(SUBNET, {"id": subnet, "region": region}, {})[0]
+        return str(found.get("availabilityZone") or f"{region}a")
+
     def stop(self) -> None:
-        if self._server:
-            self._server.close()
+        for server in (self._server, self._ec2):
+            if server:
+                server.close()
 
     @cached_property
     def caller(self) -> permissions.Caller:
-        role = permissions.role_of_environment()
-        return permissions.Caller(self.context.world, self.account if role else "", role)
+        return permissions.Caller(self.context.world, self.account, permissions.role_of_environment())
 
     def _not_permitted(self, res: Resource, operation: str) -> Iterator[str]:
         """Yield the errors of actions that the role of the run does not allow."""
@@ -136,18 +161,11 @@ class Aws(Cloud):
         if res.old_inputs is None:
             yield from references.name_in_use(self.context.world, res.token, res.inputs)
         yield from references.missing_references(self.existing, res.token, res.inputs)
-        if res.token == types.NODE_GROUP and res.old_inputs is None:
-            yield from faults.node_group(res, self.existing, self.identity(res), self.region(res))
-        elif res.token == types.NODE_GROUP:
+        if res.token == types.NODE_GROUP and res.old_inputs is not None:
             yield from scaling.refusals(self.context.world, res)
-
-    def updated(self, res: Resource) -> None:
-        if res.token == types.NODE_GROUP:
-            scaling.updated(self.context.world, res)
 
     def delete_blockers(self, res: Resource) -> Iterable[str]:
         yield from self._not_permitted(res, "delete")
-        yield from references.delete_blockers(self.context.world, res.token, res.id)
 
     def listed(self, token: str, import_id: str) -> tuple[str, dict[str, Any]] | None:
         prefix = {types.CLUSTER: "cluster/", types.ROLE: "role/"}.get(token, "")
@@ -162,7 +180,7 @@ class Aws(Cloud):
         return super().observed(record)
 
     def fault_kinds(self, token: str) -> tuple[str, ...]:
-        # For a node group, refusals() applies these faults to the launch of its first machines.
+        # The faults of a node group affect the starts of its nodes (kubernetes/scheduling/scheduler.py).
         return () if token == types.NODE_GROUP else super().fault_kinds(token)
 
     def preview_outputs(self, res: Resource) -> dict[str, Any]:
@@ -244,6 +262,10 @@ class Aws(Cloud):
                 "account": self.account,
             }
         )
+
+    def overwrites(self, token: str) -> bool:
+        """Return True for objects of S3: PutObject replaces an object, such as one that a stack has retained."""
+        return token in OVERWRITTEN
 
     # -- lookups ------------------------------------------------------------------------------------------------------
 

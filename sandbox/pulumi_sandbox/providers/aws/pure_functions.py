@@ -1,4 +1,4 @@
-"""Compute the functions of aws whose result depends only on the arguments, as the real provider does.
+"""Compute IAM policy documents, as the real provider does.
 
 Source of the format of IAM policy documents: terraform-provider-aws, internal/service/iam/
 policy_document_data_source.go (at 04e9356d) and policy_model.go (at 084fd7bc):
@@ -145,34 +145,6 @@ def _conditions(given: list[Mapping[str, Any]] | None) -> Any:
     }
 
 
-# -- ARNs -----
-
-
-def _arn(text: str) -> dict[str, str]:
-    """Split an ARN into its six sections, with the error messages of aws-sdk-go-v2 (aws/arn, Parse)."""
-    sections = text.split(":", 5)
-    if not text.startswith("arn:") or len(sections) != 6:
-        raise LookupRefusedError(f"invalid ARN\n  got: {text}")
-    return dict(zip(("partition", "service", "region", "account", "resource"), sections[1:], strict=True))
-
-
-def get_arn(arguments: Mapping[str, Any]) -> dict[str, Any]:
-    return {"id": arguments["arn"], **_arn(arguments["arn"])}
-
-
-def arn_parse(arguments: Mapping[str, Any]) -> dict[str, Any]:
-    parsed = _arn(arguments["arn"])
-    return {"accountId": parsed.pop("account"), **parsed}
-
-
-def arn_build(arguments: Mapping[str, Any]) -> dict[str, Any]:
-    parts = (arguments.get(name) or "" for name in ("partition", "service", "region", "accountId", "resource"))
-    return {"result": ":".join(("arn", *parts))}
-
-
 FUNCTIONS: dict[str, PureFunction] = {
     "aws:iam/getPolicyDocument:getPolicyDocument": get_policy_document,
-    "aws:index/getArn:getArn": get_arn,
-    "aws:index/arnParse:arnParse": arn_parse,
-    "aws:index/arnBuild:arnBuild": arn_build,
 }

@@ -1,4 +1,4 @@
-"""AWS's refusals because of another resource: it is missing, has the same name, or uses this one."""
+"""AWS's refusals because of another resource: it is missing or has the same name."""
 
 from __future__ import annotations
 
@@ -12,12 +12,6 @@ from pulumi_sandbox.providers.inputs import rows, table, text_of
 from pulumi_sandbox.world.store import World
 
 Inputs = dict[str, Any]
-# The inputs of a pipeline that are ARNs of other resources.
-OF_PIPELINE = {
-    "imageRecipeArn": types.IMAGE_RECIPE,
-    "infrastructureConfigurationArn": types.BUILD_MACHINES,
-    "distributionConfigurationArn": types.IMAGE_DISTRIBUTION,
-}
 
 
 def missing_references(existing: ExistingResources, token: str, inputs: Inputs) -> Iterator[str]:
@@ -67,20 +61,3 @@ def name_in_use(world: World, token: str, inputs: Inputs) -> Iterator[str]:
 
 def _issuer(inputs: Inputs) -> str:
     return text_of(inputs, "url").removeprefix("https://").rstrip("/")
-
-
-def delete_blockers(world: World, token: str, arn: str) -> Iterator[str]:
-    """Yield the refusal to delete a resource that a recipe or a pipeline names. Built images do not block it."""
-    recipes = world.find(types.IMAGE_RECIPE) if token == types.IMAGE_COMPONENT else []
-    used = [text_of(table(row), "componentArn") for recipe in recipes for row in rows(recipe.inputs.get("components"))]
-    for name, kind in OF_PIPELINE.items():
-        if kind == token:
-            used += [text_of(pipeline.inputs, name) for pipeline in world.find(types.IMAGE_PIPELINE)]
-    if arn in used:
-        kind = token.rpartition(":")[2]
-        # The format: hashicorp/terraform-provider-aws#40037.
-        yield (
-            f"deleting Image Builder {kind} ({arn}): operation error imagebuilder: Delete{kind}, https "
-            "response error StatusCode: 400, ResourceDependencyException: Resource dependency error: The resource ARN "
-            f"'{arn}' has other resources depended on it."
-        )

@@ -14,7 +14,7 @@ import jsonschema
 import referencing
 from referencing.jsonschema import DRAFT202012
 
-from pulumi_sandbox.providers.aws import documents, image_builder, types
+from pulumi_sandbox.providers.aws import documents, types
 from pulumi_sandbox.providers.inputs import rows, table
 from pulumi_sandbox.providers.resource import Problem
 
@@ -28,13 +28,11 @@ DOCUMENTS = {
 
 
 def rules(token: str, inputs: dict[str, Any]) -> Iterator[Problem]:
-    """Check the policy documents of a resource, and the document of a component of Image Builder."""
+    """Check the policy documents of a resource."""
     for name, schema in DOCUMENTS.get(token, ()):
         yield from _policy(inputs.get(name), name, schema)
     for index, row in enumerate(rows(inputs.get("inlinePolicies")) if token == types.ROLE else ()):
         yield from _policy(table(row).get("policy"), f"inlinePolicies[{index}].policy", IDENTITY)
-    if token == types.IMAGE_COMPONENT:
-        yield from image_builder.document_problems(inputs)
 
 
 def _policy(value: Any, path: str, schema: str) -> Iterator[Problem]:

@@ -63,6 +63,7 @@ ID_FORMS = {
     "aws:ec2/placementGroup:PlacementGroup": "{name}",
     "aws:ec2/tag:Tag": "{resourceId},{key}",
     "aws:ecr/repository:Repository": "{name}",
+    "aws:ecs/taskDefinition:TaskDefinition": "{family}",
     "aws:eks/accessEntry:AccessEntry": "{clusterName}:{principalArn}",
     "aws:eks/accessPolicyAssociation:AccessPolicyAssociation": "{clusterName}#{principalArn}#{policyArn}",
     "aws:eks/addon:Addon": "{clusterName}:{addonName}",
@@ -75,6 +76,8 @@ ID_FORMS = {
     "aws:iam/user:User": "{name}",
     "aws:lambda/function:Function": "{name}",
     "aws:s3/bucket:Bucket": "{bucket}",
+    # It differs from the provider's id: two buckets may have objects with one key.
+    "aws:s3/bucketObjectv2:BucketObjectv2": "{bucket}/{key}",
     "aws:sqs/queue:Queue": "https://sqs.{region}.amazonaws.com/{account}/{name}",
     "aws:ssm/parameter:Parameter": "{name}",
 }
@@ -83,6 +86,10 @@ ID_FORMS = {
 ARNS = {
     "aws:cloudwatch/logGroup:LogGroup": "logs:{region}:{account}:log-group:{name}",
     "aws:ecr/repository:Repository": "ecr:{region}:{account}:repository/{name}",
+    "aws:ecs/cluster:Cluster": "ecs:{region}:{account}:cluster/{name}",
+    # The real one has the name of the cluster, too.
+    "aws:ecs/service:Service": "ecs:{region}:{account}:service/{name}",
+    "aws:ecs/taskDefinition:TaskDefinition": "ecs:{region}:{account}:task-definition/{family}:1",
     "aws:eks/cluster:Cluster": "eks:{region}:{account}:cluster/{name}",
     "aws:eks/nodeGroup:NodeGroup": "eks:{region}:{account}:nodegroup/{clusterName}/{nodeGroupName}/{uuid}",
     "aws:iam/instanceProfile:InstanceProfile": "iam::{account}:instance-profile{path}{name}",
@@ -107,9 +114,14 @@ ARNS = {
     "aws:ssm/parameter:Parameter": "ssm:{region}:{account}:parameter/{name}",
 }
 
+# Types whose create replaces an existing resource.
+OVERWRITTEN = frozenset({"aws:s3/bucketObjectv2:BucketObjectv2"})
+
 # Types whose id is their ARN.
 ARN_IS_ID = frozenset(
     {
+        "aws:ecs/cluster:Cluster",
+        "aws:ecs/service:Service",
         "aws:iam/openIdConnectProvider:OpenIdConnectProvider",
         "aws:iam/policy:Policy",
         "aws:imagebuilder/component:Component",
@@ -130,11 +142,19 @@ ARN_IS_ID = frozenset(
 # - internal/service/autoscaling/group_tag.go (at 050ac111): in CloudFormation, only the group has tags.
 # - internal/service/ec2/ec2_tag.go: CloudFormation has no such type.
 # - internal/service/iam/role_policy_attachment.go (at 04c79849): CloudFormation has no such type.
+# - internal/service/{ecs/cluster,ecs/service,ecs/task_definition,logs/group}.go: a task definition never changes.
 # In v7 a change of `region` replaces every type that has it.
 REPLACES = {
     "aws:autoscaling/tag:Tag": ("autoscalingGroupName", "tag.key", "region"),
     "aws:ec2/placementGroup:PlacementGroup": ("name", "partitionCount", "spreadLevel", "strategy", "region"),
     "aws:ec2/tag:Tag": ("key", "resourceId", "region"),
+    "aws:cloudwatch/logGroup:LogGroup": ("name", "region"),
+    "aws:ecs/cluster:Cluster": ("name", "region"),
+    "aws:ecs/service:Service": ("cluster", "launchType", "name", "region"),
+    "aws:ecs/taskDefinition:TaskDefinition": (
+        "containerDefinitions", "cpu", "executionRoleArn", "family", "memory", "networkMode", "requiresCompatibilities",
+        "runtimePlatform", "taskRoleArn", "region",
+    ),
     "aws:eks/cluster:Cluster": (
         "accessConfig.bootstrapClusterCreatorAdminPermissions", "bootstrapSelfManagedAddons",
         "kubernetesNetworkConfig.ipFamily", "kubernetesNetworkConfig.serviceIpv4Cidr", "name", "remoteNetworkConfig",

@@ -32,7 +32,6 @@ BUILD_MACHINES = "aws:imagebuilder/infrastructureConfiguration:InfrastructureCon
 IMAGE_DISTRIBUTION = "aws:imagebuilder/distributionConfiguration:DistributionConfiguration"
 IMAGE_PIPELINE = "aws:imagebuilder/imagePipeline:ImagePipeline"
 IMAGE_LIFECYCLE = "aws:imagebuilder/lifecyclePolicy:LifecyclePolicy"
-BUILT_IMAGE = "aws:imagebuilder/image:Image"
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,7 @@ from fnmatch import fnmatchcase
 from typing import Any
 
 from pulumi_sandbox.providers.aws import types
-from pulumi_sandbox.providers.inputs import rows, table
+from pulumi_sandbox.providers.inputs import table
 from pulumi_sandbox.world.store import Record, World
 
 # The type of a resource by the prefix of its id.
@@ -80,25 +80,3 @@ class ExistingResources:
             return self.world.get(types.LAUNCH_TEMPLATE, template_id)
         rows = self.world.find(types.LAUNCH_TEMPLATE, name=name) if isinstance(name, str) and name else []
         return next(iter(rows), None)
-
-    # -- places -------------------------------------------------------------------------------------------------------
-
-    def zones(self, subnets: Any, region: str) -> list[str]:
-        """Return the Availability Zones of subnets.
-
-        A subnet in the world has its zone. The example subnets are in the zones of the region in order.
-        """
-        zones_of_region = table(table(self.values.get("regions")).get(region)).get("names") or []
-        examples, zones = rows(self.values.get("subnetIds")), []
-        for subnet in rows(subnets):
-            row = self.world.get(types.SUBNET, subnet) if isinstance(subnet, str) else None
-            zone = (row.outputs.get("availabilityZone") or row.inputs.get("availabilityZone")) if row else None
-            if not zone and zones_of_region:
-                zone = (
-                    zones_of_region[examples.index(subnet) % len(zones_of_region)]
-                    if subnet in examples
-                    else zones_of_region[0]
-                )
-            if zone and zone not in zones:
-                zones.append(str(zone))
-        return zones

@@ -1,58 +1,47 @@
-"""The methods of Vertex AI that undeploy the models of an endpoint. No model is deployed here.
-
-Paths and bodies follow the discovery document aiplatform v1. An operation has ended when it is returned.
-"""
+"""The methods of Vertex AI for the endpoints of Pulumi programs. Their operations take no time."""
 
 from __future__ import annotations
 
 import json
 import re
+import time
 from typing import Any
 
-from pulumi_sandbox.providers.gcp import errors, types
+from pulumi_sandbox.providers.gcp import types
+from pulumi_sandbox.providers.gcp.vertex.endpoint import Endpoint
+from pulumi_sandbox.providers.gcp.vertex.service import Query, VertexError
 from pulumi_sandbox.world.store import World
 
 PREFIX = "/vertex/v1/"
-_ENDPOINT = re.compile(
-    r"(?P<name>projects/[^/]+/locations/[^/]+/endpoints/[^/:]+)(?P<rest>:undeployModel|/operations/\w+)?"
-)
+_ENDPOINT = re.compile(r"(projects/[^/]+/locations/[^/]+/endpoints/[^/:]+)(/operations/\w+)?")
 
 
-def answer(world: World, verb: str, path: str, body: dict[str, Any]) -> dict[str, Any]:
-    """Return the answer to a request. Raise GoogleError as Google refuses it."""
-    match = _ENDPOINT.fullmatch(path.removeprefix(PREFIX))
-    method = (verb, (match["rest"] or "").partition("operations/")[0]) if match else None
-    if match is None or method not in (("GET", ""), ("PATCH", ""), ("POST", ":undeployModel"), ("GET", "/")):
-        raise errors.GoogleError(501, "notImplemented", f"The sandbox has no method {verb} {path}")
-    name = match["name"]
-    if method == ("GET", "/"):
-        return {"name": path.removeprefix(PREFIX), "done": True, "response": {}}
+def answer(world: World, verb: str, path: str, query: Query, body: dict[str, Any]) -> dict[str, Any]:
+    """Return the answer to a request. Raise VertexError as Google refuses it."""
+    match = _ENDPOINT.match(path.removeprefix(PREFIX))
+    if match and match[2]:
+        return {"name": match[0], "done": True, "response": {}}
     with world.transaction():
-        record = world.get(types.AI_ENDPOINT, name)
+        record = world.get(types.AI_ENDPOINT, match[1]) if match else None
         if record is None:
-            raise errors.GoogleError(404, "notFound", f"Endpoint `{name}` is not found.")
-        outputs = dict(record.outputs)
-        split = json.loads(outputs.get("trafficSplit") or "{}")
-        if method == ("PATCH", ""):
-            if body.get("etag") not in (None, outputs["etag"]):
-                raise errors.GoogleError(409, "aborted", "The etag does not match.")
-            split = body.get("trafficSplit", {})
-        elif method == ("POST", ":undeployModel"):
-            key = body["deployedModelId"]
-            if split.get(key):
-                raise errors.GoogleError(400, "failedPrecondition", f"The deployed model {key} has traffic.")
-            outputs["deployedModels"] = [each for each in outputs["deployedModels"] if each["id"] != key]
+            raise VertexError(404, "NOT_FOUND", f"{path} is not found")
+        outputs = record.outputs
+        endpoint = Endpoint(record.id, time.time())
+        endpoint.deploy_sec = endpoint.undeploy_sec = 0
+        endpoint.display_name, endpoint.revision = outputs.get("displayName", ""), int(outputs["etag"])
+        endpoint.labels = dict(outputs.get("labels") or {})
+        endpoint.split = json.loads(outputs.get("trafficSplit") or "{}")
+        for each in outputs["deployedModels"]:
+            values = {field: value for field, value in each.items() if value}
+            endpoint.models[each["id"]] = {"createTime": outputs["createTime"], **values}
+        found: dict[str, Any] = endpoint.route(verb, path.removeprefix("/vertex"), query, body)
+        endpoint.settle()
+        changed = {
+            "labels": endpoint.labels,
+            "deployedModels": list(endpoint.models.values()),
+            "trafficSplit": json.dumps(endpoint.split),
+            "etag": str(endpoint.revision),
+        }
         if verb != "GET":
-            outputs |= {"trafficSplit": json.dumps(split), "etag": str(int(outputs["etag"]) + 1)}
-            world.update(types.AI_ENDPOINT, name, outputs=outputs)
-    if method == ("POST", ":undeployModel"):
-        return {"name": f"{name}/operations/1", "done": True, "response": {}}
-    models = [{field: value for field, value in each.items() if value} for each in outputs["deployedModels"]]
-    return {
-        "name": name,
-        "displayName": outputs.get("displayName", ""),
-        "etag": outputs["etag"],
-        "labels": outputs.get("labels") or {},
-        "deployedModels": models,
-        "trafficSplit": split,
-    }
+            world.update(types.AI_ENDPOINT, record.id, outputs={**outputs, **changed})
+    return found

@@ -5,8 +5,8 @@
 | entrypoint `gcloud`, `storage cp gs://BUCKET/PREFIX/* FOLDER/` | copies the objects |
 | entrypoint `python`, `-m pip install` | none: the sandbox's own environment has the libraries |
 | entrypoint `python` | runs the sandbox's Python with these arguments |
-| entrypoint `docker` | the effect of the docker command on the registry |
-| `script` | runs the script with a fake docker and gcloud, and then applies the docker commands that it called |
+| entrypoint `docker` | none: the sandbox has no images |
+| `script` | runs the script with a docker and a gcloud that do nothing |
 
 A step finds the APIs of the sandbox in its environment, as the clients of `pulumi-sandbox serve` do. Paths of volumes
 and /workspace are folders of the build.
@@ -26,7 +26,7 @@ import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 from pulumi_sandbox.providers.gcp.names import last
 from pulumi_sandbox.providers.gcp.object_storage import ObjectStorage
@@ -42,30 +42,13 @@ _IGNORED = {"allowExitCodes", "allowFailure", "secretEnv", "timeout"}
 _TERM_SEC = 30.0
 _OUTPUT_BYTES = 50_000
 
-FAKE_DOCKER = """#!/bin/sh
-for each; do printf '%s\\n' "$each"; done >> "$SANDBOX_DOCKER_CALLS"
-echo >> "$SANDBOX_DOCKER_CALLS"
-if [ "$1" = run ]; then exit "$SANDBOX_DOCKER_RUN"; fi
-"""
-FAKE_GCLOUD = """#!/bin/sh
-echo "the sandbox does not run gcloud $*"
+FAKE_PROGRAM = """#!/bin/sh
+echo "the sandbox does not run ${0##*/} $*"
 """
 
 
 class BuildFailed(Exception):  # noqa: N818 - a result of a build, no error of the sandbox
     """A step of the build failed."""
-
-
-class Docker(Protocol):
-    """The docker of one build."""
-
-    def run_code(self, script: str) -> int:
-        """Return the exit code of each `docker run` in a script."""
-        ...
-
-    def apply(self, args: Sequence[str], folder: Path) -> None:
-        """Apply the effect of a docker command. `folder` is the workspace. Raise BuildFailed if the command fails."""
-        ...
 
 
 @dataclass
@@ -118,7 +101,6 @@ class BuildSteps:
     substitutions: Mapping[str, str]
     storage: ObjectStorage
     environment: Callable[[], Mapping[str, str]]
-    docker: Docker
     log: Callable[[bytes], None]
     now: Callable[[], str]
     """Returns the time, as the API writes it."""
@@ -179,25 +161,20 @@ class BuildSteps:
             case "python", _:
                 return self._process([sys.executable, *args], environment)
             case "docker", _:
-                self.docker.apply(args, self.workspace)
+                self.log(f"the sandbox does not run docker {' '.join(args)}\n".encode())
                 return 0
         self.log(b"the sandbox runs only python, docker, gcloud storage cp, and scripts\n")
         return 1
 
     def _script(self, number: int, script: str, environment: Mapping[str, str]) -> int:
         folder = self.folder / f"step-{number}"
-        folder.mkdir()
-        file, docker, calls = folder / "script", folder / "bin" / "docker", folder / "calls"
-        docker.parent.mkdir()
-        for path, text in ((file, script), (docker, FAKE_DOCKER), (docker.with_name("gcloud"), FAKE_GCLOUD)):
+        programs = folder / "bin"
+        programs.mkdir(parents=True)
+        files = {folder / "script": script, programs / "docker": FAKE_PROGRAM, programs / "gcloud": FAKE_PROGRAM}
+        for path, text in files.items():
             path.write_text(text)
             path.chmod(0o755)
-        fake = {"SANDBOX_DOCKER_CALLS": str(calls), "SANDBOX_DOCKER_RUN": str(self.docker.run_code(script))}
-        if code := self._process([str(file)], {**fake, **environment}, str(docker.parent)):
-            return code
-        for each in calls.read_text().split("\n\n") if calls.exists() else ():
-            self.docker.apply(each.splitlines(), self.workspace)
-        return 0
+        return self._process([str(folder / "script")], environment, str(programs))
 
     def _process(self, command: Sequence[str], environment: Mapping[str, str], *programs: str) -> int:
         """Run a process, write its output to the log, and return its exit code."""

@@ -1,8 +1,8 @@
 """Emulate Cloud Build: builds that a user submits, and builds of triggers.
 
-build_steps.py runs the steps, and registry.py has the images that they push. The log of a build is the object
-log-BUILD.txt in its logsBucket, written while the build runs (discovery document cloudbuild v1, Build.logsBucket). The
-status detail of a build without this bucket has the last line of its output.
+build_steps.py runs the steps. The log of a build is the object log-BUILD.txt in its logsBucket, written while the build
+runs (discovery document cloudbuild v1, Build.logsBucket). The status detail of a build without this bucket has the last
+line of its output.
 
 A build with options.pubsubTopic publishes a message after each change of its status, if its account has
 roles/pubsub.publisher on the topic. Without this grant, the sandbox publishes nothing, and writes an event. A message
@@ -23,6 +23,7 @@ import tempfile
 import threading
 import time
 from collections.abc import Callable, Mapping
+from datetime import UTC, datetime
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -30,14 +31,12 @@ from uuid import uuid4
 
 import jsonschema
 
-from pulumi_sandbox.providers.gcp import types
+from pulumi_sandbox.providers.gcp import machine_apis, types
 from pulumi_sandbox.providers.gcp.build_steps import STARTING, BuildFailed, BuildSteps, Running
 from pulumi_sandbox.providers.gcp.discovery import document
 from pulumi_sandbox.providers.gcp.machine_apis import error_answer
 from pulumi_sandbox.providers.gcp.names import last, part
 from pulumi_sandbox.providers.gcp.object_storage import ObjectStorage
-from pulumi_sandbox.providers.gcp.project_apis import ProjectApis
-from pulumi_sandbox.providers.gcp.registry import Registry, timestamp
 from pulumi_sandbox.providers.inputs import rows, table
 from pulumi_sandbox.providers.machines.local_server import Answer, as_json
 from pulumi_sandbox.providers.machines.local_services import Call
@@ -63,12 +62,11 @@ class Builds:
     def __init__(
         self,
         world: World,
-        projects: ProjectApis,
-        registry: Registry,
         storage: ObjectStorage | None = None,
         environment: Callable[[], Mapping[str, str]] = dict,
+        clock: Callable[[], datetime] = lambda: datetime.now(UTC),
     ) -> None:
-        self._world, self._projects, self._registry = world, projects, registry
+        self._world, self._clock = world, clock
         self._storage, self._environment = storage or ObjectStorage(), environment
         self._running: dict[str, Running] = {}
         self._closing = threading.Event()
@@ -77,21 +75,21 @@ class Builds:
     def answer(self, call: Call) -> Answer:
         """Answer builds.create, builds.list, builds.get, builds.cancel and triggers.run."""
         if call.method == "POST" and (found := CREATE.fullmatch(call.path)):
-            refusal = self._projects.refusal(call, found[1], "cloudbuild.builds.create")
+            refusal = machine_apis.refusal(self._world, call, found[1], "cloudbuild.builds.create")
             return refusal or self._create(found[1], found[2], table(call.body))
         if call.method == "GET" and (found := CREATE.fullmatch(call.path)):
-            refusal = self._projects.refusal(call, found[1], "cloudbuild.builds.list")
+            refusal = machine_apis.refusal(self._world, call, found[1], "cloudbuild.builds.list")
             return refusal or self._list(f"projects/{found[1]}/locations/{found[2]}/builds/", call.query)
         if (found := BUILD.fullmatch(call.path)) and call.method == ("POST" if found[3] else "GET"):
             permission = f"cloudbuild.builds.{'update' if found[3] else 'get'}"
-            if refusal := self._projects.refusal(call, found[1], permission):
+            if refusal := machine_apis.refusal(self._world, call, found[1], permission):
                 return refusal
             stored = self._world.setting(f"cloudBuild:{found[2]}")
             if stored is None:
                 return error_answer(404, "NOT_FOUND", "not found")
             return self._cancel(found[2], stored) if found[3] else as_json(200, json.loads(stored))
         if call.method == "POST" and (found := RUN.fullmatch(call.path)):
-            refusal = self._projects.refusal(call, found[2], "cloudbuild.builds.create")
+            refusal = machine_apis.refusal(self._world, call, found[2], "cloudbuild.builds.create")
             return refusal or self._run_trigger(found, table(table(call.body).get("source")))
         return error_answer(404, "NOT_FOUND", f"The sandbox does not serve {call.method} {call.path}.")
 
@@ -108,6 +106,9 @@ class Builds:
         until = time.monotonic() + sec
         while self._running and time.monotonic() < until:
             time.sleep(0.01)
+
+    def _now(self) -> str:
+        return self._clock().isoformat().replace("+00:00", "Z")
 
     # -- methods of the API -------------------------------------------------------------------------------------------
 
@@ -164,7 +165,7 @@ class Builds:
     # -- one build ----------------------------------------------------------------------------------------------------
 
     def _start(self, project: str, region: str, build: Json, trigger: Record | None = None) -> Json:
-        number, now = str(uuid4()), timestamp(self._registry.clock())
+        number, now = str(uuid4()), self._now()
         own = {"BUILD_ID": number, "PROJECT_ID": project, "LOCATION": region}
         started = {
             **build,
@@ -192,12 +193,10 @@ class Builds:
             self._log(build, content)
 
         try:
-            docker = self._registry.docker(account, known, trigger)
             with tempfile.TemporaryDirectory(prefix="sandbox-build-") as folder:
                 steps = BuildSteps(
-                    Path(folder), account, known, self._storage, self._environment, docker, log,
-                    lambda: timestamp(self._registry.clock()), running,
-                )  # fmt: skip
+                    Path(folder), account, known, self._storage, self._environment, log, self._now, running
+                )
                 steps.workspace.mkdir()
                 self._unpack(table(table(build.get("source")).get("storageSource")), steps.workspace)
                 try:
@@ -216,7 +215,7 @@ class Builds:
             if running.cancelled.is_set():
                 status = "CANCELLED"
             self._log(build, f"{status}{f': {detail}' if detail else ''}\n".encode())
-            end = {"status": status, "statusDetail": detail, "finishTime": timestamp(self._registry.clock())}
+            end = {"status": status, "statusDetail": detail, "finishTime": self._now()}
             try:
                 self._store({**build, **ran, **end})
                 if trigger:

@@ -54,11 +54,6 @@ def unauthenticated() -> GoogleError:
     return GoogleError(401, "required", f"Request is missing required authentication credential. {CREDENTIALS}")
 
 
-def condition_not_met(text: str) -> GoogleError:
-    """Return the error of a request that an organization policy denies."""
-    return GoogleError(412, "conditionNotMet", text)
-
-
 def not_found(path: str) -> GoogleError:
     return GoogleError(404, "notFound", f"The resource '{path}' was not found")
 

@@ -119,6 +119,16 @@ def crc32c(data: bytes) -> int:
     return checksum ^ 0xFFFFFFFF
 
 
+def refusal(world: World, call: Call, project: str, permission: str) -> Answer | None:
+    """Return the refusal of a call whose permission the caller lacks in a project, or None."""
+    account = account_of(call.authorization)
+    if account is None:
+        return error_answer(401, "UNAUTHENTICATED", UNAUTHENTICATED)
+    if is_operator(account) or Caller(world, account).granted_of([permission], project):
+        return None
+    return error_answer(403, "PERMISSION_DENIED", "The caller does not have permission")
+
+
 def error_answer(status: int, code: str, message: str) -> Answer:
     """Return an error response in the form of newer Google APIs (google.aip.dev/193)."""
     return as_json(status, {"error": {"code": status, "message": message, "status": code}})

@@ -4,19 +4,14 @@ from __future__ import annotations
 
 import re
 import shlex
-from fnmatch import fnmatchcase
 from pathlib import Path
-from typing import Any
 
 from pulumi_sandbox.providers import sandbox_file
 from pulumi_sandbox.providers.cloud import Cloud
 from pulumi_sandbox.providers.gcp.builds import Builds
-from pulumi_sandbox.providers.gcp.gke.clusters import GET_CLUSTER
 from pulumi_sandbox.providers.gcp.machine_apis import MachineApis
 from pulumi_sandbox.providers.gcp.names import part
 from pulumi_sandbox.providers.gcp.object_storage import BucketServer, WorldStorage
-from pulumi_sandbox.providers.gcp.project_apis import ProjectApis
-from pulumi_sandbox.providers.gcp.registry import Registry
 from pulumi_sandbox.providers.gcp.restrictions import Restrictions
 from pulumi_sandbox.providers.gcp.world import ACCESS
 from pulumi_sandbox.providers.github.app_api import GithubAppApi
@@ -43,44 +38,23 @@ def local_services(cloud: Cloud) -> LocalServices:
             return None
         return str(result["secretData"])
 
-    def cluster_of(arguments: dict[str, Any]) -> dict[str, Any] | None:
-        """Return the result of a lookup of a GKE cluster, or None if the cluster does not exist."""
-        try:
-            return cloud.invoke(GET_CLUSTER, arguments)[0]
-        except Refused:
-            return None
-
     file = cloud.context.workspace.settings_file
     restrictions = Restrictions.read(file, str(cloud.lookups.values.get("projectNumber", "0")), world)
     google = MachineApis(world, value_of)
-    listed = sandbox_file.existing_patterns(file, "gcp", "buckets/acme-ci-pulumi-state")
-    project_apis = ProjectApis(
-        world,
-        restrictions,
-        lambda path: any(fnmatchcase(path, one) for one in listed),
-        cluster_of,
-    )
     installations = sandbox_file.existing_patterns(file, "github", "apps/1234567/installations/*")
     github = GithubAppApi(world, installations, Organizations.read(file))
-    buckets = BucketServer(WorldStorage(world, project_apis))
+    buckets = BucketServer(WorldStorage(world))
     environment_file = cloud.context.workspace.root / "serve.env"
 
     def environment() -> dict[str, str]:
         return _exported(environment_file)
 
-    registry = Registry(world, project_apis)
-    builds = Builds(world, project_apis, registry, buckets.storage, environment)
+    builds = Builds(world, buckets.storage, environment)
 
     apis: dict[str, Service] = {
         "secretmanager.v1": google.secret_manager,
         "logging.v2": google.logging,
-        "cloudresourcemanager.v3": project_apis.resource_manager,
-        "serviceusage.v1": project_apis.service_usage,
-        "orgpolicy.v2": project_apis.organization_policy,
-        "iam.v1": project_apis.iam,
         "cloudbuild.v1": builds.answer,
-        "container.v1": project_apis.container,
-        "artifactregistry.v1": registry.answer,
     }
     return LocalServices(
         {

@@ -11,22 +11,18 @@ import hashlib
 import io
 import json
 import re
-import socket
 import threading
 import uuid
 import zipfile
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
-from http.server import ThreadingHTTPServer
-from typing import Any, NamedTuple
+from typing import Any
 from urllib.parse import parse_qs, unquote, urlsplit
 
 from pulumi_sandbox.providers.gcp import types
-from pulumi_sandbox.providers.gcp.project_apis import BUCKET_PATH, ProjectApis
 from pulumi_sandbox.providers.inputs import table
-from pulumi_sandbox.providers.machines.local_server import Request
-from pulumi_sandbox.providers.machines.local_services import Call
+from pulumi_sandbox.providers.machines.local_server import Answer, LocalServer, Request, as_json
 from pulumi_sandbox.providers.machines.metadata import is_token
 from pulumi_sandbox.world.store import World
 
@@ -38,14 +34,6 @@ CONTENT_RANGE = re.compile(r"bytes (?:\*|(\d+)-(\d+))/(\d+|\*)")
 CHUNK_BYTES = 256 * 1024
 """Every chunk but the last one has a multiple of this size."""
 LARGEST_CHUNK_BYTES = 1024**3
-
-
-class Reply(NamedTuple):
-    """The answer to one request."""
-
-    status: int
-    body: bytes = b""
-    headers: Mapping[str, str] = {}
 
 
 @dataclass
@@ -82,7 +70,7 @@ class Upload:
     resource: dict[str, Any]
     query: dict[str, list[str]]
     content: bytearray = field(default_factory=bytearray)
-    reply: Reply | None = None
+    reply: Answer | None = None
     """The answer to the last chunk, which later requests get too."""
 
 
@@ -115,7 +103,7 @@ class ObjectStorage:
                     return fault
         return None
 
-    def answer(self, method: str, target: str, headers: Mapping[str, str], body: bytes, base: str) -> Reply:
+    def answer(self, method: str, target: str, headers: Mapping[str, str], body: bytes, base: str) -> Answer:
         """Return the answer. Header names are in lower case, and `base` is the address of the server."""
         if not is_token(headers.get("authorization", "")):
             return _error(401, "required", "Anonymous caller does not have storage access.")
@@ -132,7 +120,7 @@ class ObjectStorage:
 
     def _object(
         self, method: str, bucket: str, name: str, query: dict[str, list[str]], headers: Mapping[str, str]
-    ) -> Reply:
+    ) -> Answer:
         found = self.buckets.get(bucket, {}).get(name)
         generation = query.get("generation", [""])[0]
         if found is None or (generation and int(generation) != found.generation):
@@ -141,20 +129,20 @@ class ObjectStorage:
             return refusal
         if method == "DELETE":
             del self.buckets[bucket][name]
-            return Reply(204)
+            return _content(204, {})
         if query.get("alt") != ["media"]:
-            return _json(_resource(bucket, name, found))
+            return as_json(200, _resource(bucket, name, found))
         wanted = RANGE.fullmatch(headers.get("range", ""))
         if not wanted:
-            return Reply(200, found.content, {"Content-Type": found.content_type})
+            return _content(200, {}, found.content, found.content_type)
         size, first = len(found.content), int(wanted[1])
         if first >= size:
-            return Reply(416, b"", {"Content-Range": f"bytes */{size}"})
+            return _content(416, {"Content-Range": f"bytes */{size}"})
         last = min(int(wanted[2] or size - 1), size - 1)
-        place = {"Content-Range": f"bytes {first}-{last}/{size}", "Content-Type": found.content_type}
-        return Reply(206, found.content[first : last + 1], place)
+        place = f"bytes {first}-{last}/{size}"
+        return _content(206, {"Content-Range": place}, found.content[first : last + 1], found.content_type)
 
-    def _list(self, bucket: str, query: dict[str, list[str]]) -> Reply:
+    def _list(self, bucket: str, query: dict[str, list[str]]) -> Answer:
         if bucket not in self.buckets:
             return _error(404, "notFound", "The specified bucket does not exist.")
         prefix = query.get("prefix", [""])[0]
@@ -163,7 +151,7 @@ class ObjectStorage:
             for name, found in sorted(self.buckets[bucket].items())
             if name.startswith(prefix)
         ]
-        return _json({"kind": "storage#objects", "items": rows} if rows else {"kind": "storage#objects"})
+        return as_json(200, {"kind": "storage#objects", "items": rows} if rows else {"kind": "storage#objects"})
 
     def _upload(
         self,
@@ -173,7 +161,7 @@ class ObjectStorage:
         headers: Mapping[str, str],
         body: bytes,
         base: str,
-    ) -> Reply:
+    ) -> Answer:
         if bucket not in self.buckets:
             return _error(404, "notFound", "The specified bucket does not exist.")
         kind = query.get("uploadType", [""])[0]
@@ -187,7 +175,7 @@ class ObjectStorage:
             identity = uuid.uuid4().hex
             self._uploads[identity] = Upload(bucket, {**resource, "name": name}, query)
             place = f"{base}/upload/storage/v1/b/{bucket}/o?uploadType=resumable&upload_id={identity}"
-            return Reply(200, b"", {"Location": place})
+            return _content(200, {"Location": place})
         if kind == "multipart":
             head, content = _parts(headers, body)
             resource = json.loads(head or b"{}")
@@ -196,7 +184,7 @@ class ObjectStorage:
         name = query.get("name", [""])[0]
         return self._store(bucket, {"name": name}, query, body)
 
-    def _continue(self, identity: str, headers: Mapping[str, str], body: bytes) -> Reply:
+    def _continue(self, identity: str, headers: Mapping[str, str], body: bytes) -> Answer:
         upload = self._uploads.get(identity)
         place = CONTENT_RANGE.fullmatch(headers.get("content-range", ""))
         if upload is None or place is None:
@@ -214,16 +202,16 @@ class ObjectStorage:
             upload.reply = self._store(upload.bucket, upload.resource, upload.query, bytes(upload.content))
             upload.content.clear()
             return upload.reply
-        return Reply(308, b"", {"Range": f"bytes=0-{len(upload.content) - 1}"} if upload.content else {})
+        return _content(308, {"Range": f"bytes=0-{len(upload.content) - 1}"} if upload.content else {})
 
-    def _store(self, bucket: str, resource: dict[str, Any], query: dict[str, list[str]], content: bytes) -> Reply:
+    def _store(self, bucket: str, resource: dict[str, Any], query: dict[str, list[str]], content: bytes) -> Answer:
         name = str(resource["name"])
         if refusal := _precondition(query, self.buckets[bucket].get(name)):
             return refusal
         self._generation += 1
         stored = StoredObject(content, self._generation, dict(resource.get("metadata") or {}))
         self.buckets[bucket][name] = stored
-        return _json(_resource(bucket, name, stored))
+        return as_json(200, _resource(bucket, name, stored))
 
 
 def _parts(headers: Mapping[str, str], body: bytes) -> tuple[bytes, bytes]:
@@ -241,7 +229,7 @@ def _payload(part: bytes) -> bytes:
     return base64.b64decode(content) if b"content-transfer-encoding: base64" in head.lower() else content
 
 
-def _precondition(query: dict[str, list[str]], found: StoredObject | None) -> Reply | None:
+def _precondition(query: dict[str, list[str]], found: StoredObject | None) -> Answer | None:
     wanted = query.get("ifGenerationMatch", [""])[0]
     if wanted and int(wanted) != (found.generation if found else 0):
         return _error(412, "conditionNotMet", "At least one of the pre-conditions you specified did not hold.")
@@ -256,26 +244,19 @@ def _resource(bucket: str, name: str, found: StoredObject) -> dict[str, Any]:
         "generation": str(found.generation),
         "size": str(len(found.content)),
         "timeCreated": found.created,
+        "updated": found.created,
         "md5Hash": base64.b64encode(hashlib.md5(found.content, usedforsecurity=False).digest()).decode(),
         **({"metadata": found.metadata} if found.metadata else {}),
     }
 
 
-def _json(value: Any) -> Reply:
-    return Reply(200, json.dumps(value).encode(), {"Content-Type": "application/json; charset=UTF-8"})
-
-
-def _error(status: int, reason: str, message: str) -> Reply:
+def _error(status: int, reason: str, message: str) -> Answer:
     errors = [{"domain": "global", "reason": reason, "message": message}]
-    body = json.dumps({"error": {"code": status, "message": message, "errors": errors}}).encode()
-    return Reply(status, body, {"Content-Type": "application/json; charset=UTF-8"})
+    return as_json(status, {"error": {"code": status, "message": message, "errors": errors}})
 
 
-class _Server(ThreadingHTTPServer):
-    daemon_threads = True
-
-    def handle_error(self, request: Any, client_address: Any) -> None:
-        """Ignore the error of a client that has closed its connection."""
+def _content(status: int, headers: Mapping[str, str], content: bytes = b"", kind: str = "text/plain") -> Answer:
+    return Answer(status, "", kind, headers, content)
 
 
 class StorageServer:
@@ -283,43 +264,21 @@ class StorageServer:
 
     def __init__(self, storage: ObjectStorage) -> None:
         self.storage = storage
-        self._server = _Server(("127.0.0.1", 0), _handler(storage))
-        self.address = f"http://127.0.0.1:{self._server.server_port}"
-        threading.Thread(target=self._server.serve_forever, args=(0.05,), daemon=True).start()
+        methods = ("GET", "POST", "PUT", "DELETE")
+        self._server = LocalServer("storage", self._answer, methods, largest_body=LARGEST_CHUNK_BYTES)
+        self.address = f"http://{self._server.address}"
+        self.close = self._server.close
 
-    def close(self) -> None:
-        self._server.shutdown()
-        self._server.server_close()
-
-
-def _handler(storage: ObjectStorage) -> type[Request]:
-    class Handler(Request):
-        largest_body = LARGEST_CHUNK_BYTES
-
-        def handle_request(self) -> None:
-            fault = storage.take_fault(self.command, self.path)
-            if fault and fault.is_cut:
-                self._hang_up()
-                return
-            headers = {name.lower(): value for name, value in self.headers.items()}
-            base = f"http://{headers.get('host', '')}"
-            reply = (
-                _error(fault.status, "planted", "a planted fault")
-                if fault and fault.status
-                else storage.answer(self.command, self.path, headers, self.content, base)
-            )
-            if fault and fault.is_lost:
-                self._hang_up()
-                return
-            self.send(reply.status, reply.body, reply.headers)
-
-        def _hang_up(self) -> None:
-            self.close_connection = True
-            self.connection.shutdown(socket.SHUT_RDWR)
-
-        do_GET = do_POST = do_PUT = do_DELETE = handle_request  # noqa: N815 -- the base class names them
-
-    return Handler
+    def _answer(self, request: Request) -> Answer:
+        fault = self.storage.take_fault(request.command, request.path)
+        if fault and fault.status:
+            return _error(fault.status, "planted", "a planted fault")
+        if not (fault and fault.is_cut):
+            headers = {name.lower(): value for name, value in request.headers.items()}
+            found = self.storage.answer(request.command, request.path, headers, request.content, self.address)
+        if fault:
+            raise ConnectionAbortedError  # the connection closes without an answer
+        return replace(found, headers={"Date": request.date_time_string(), **found.headers})
 
 
 # -- the buckets of a world: their settings, the objects of stacks, and the objects of programs -----------------------
@@ -330,17 +289,12 @@ BUCKET_OBJECT = "gcp:storage/bucketObject:BucketObject"
 class WorldStorage(ObjectStorage):
     """The objects of the buckets of a world."""
 
-    def __init__(self, world: World, projects: ProjectApis) -> None:
+    def __init__(self, world: World) -> None:
         super().__init__()
-        self._world, self._projects = world, projects
+        self._world = world
         self._loaded: dict[tuple[str, str], str] = {}
 
-    def answer(self, method: str, target: str, headers: Mapping[str, str], body: bytes, base: str) -> Reply:
-        url = urlsplit(target)
-        if BUCKET_PATH.fullmatch(url.path):
-            call = Call(method, url.path, parse_qs(url.query), headers.get("authorization", ""), None, headers)
-            found = self._projects.storage(call)
-            return Reply(found.status, found.body.encode(), {"Content-Type": found.kind})
+    def answer(self, method: str, target: str, headers: Mapping[str, str], body: bytes, base: str) -> Answer:
         self.load()
         return super().answer(method, target, headers, body, base)
 

@@ -36,7 +36,7 @@ from pulumi_sandbox.providers.inputs import rows, table
 from pulumi_sandbox.providers.machines.metadata import is_operator
 from pulumi_sandbox.world.store import Record, World
 
-_NAME = re.compile(r'resource\.name(?:\.extract\("([^"{]*)\{\w+\}"\))?\.startsWith\("([^"]*)"\)')
+_NAME = re.compile(r'resource\.name(?:\.extract\("([^"{]*)\{\w+\}"\))?(?:\.startsWith\("([^"]*)"\)| != "")')
 _PREFIX = re.compile(r'api\.getAttribute\("storage\.googleapis\.com/objectListPrefix", ""\)\.startsWith\("([^"]*)"\)')
 # A list has at most 10 roles.
 _ROLES = re.compile(
@@ -64,7 +64,8 @@ def holds(expression: str, asked: Asked) -> bool:
 def _term(term: str, asked: Asked) -> bool:
     if match := _NAME.fullmatch(term):
         before, start = match.groups()
-        return (asked.name if before is None else asked.name.partition(before)[2]).startswith(start)
+        found = asked.name if before is None else asked.name.partition(before)[2]
+        return found != "" if start is None else found.startswith(start)
     if match := _PREFIX.fullmatch(term):
         return asked.list_prefix.startswith(match[1])
     if match := _ROLES.fullmatch(term):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator
 from functools import cached_property
 from typing import Any, ClassVar
 
@@ -18,32 +18,28 @@ from pulumi_sandbox.providers.gcp import (
     machine_services,
     object_storage,
     permissions,
-    pure_functions,
     rules,
     types,
 )
 from pulumi_sandbox.providers.gcp import replace as replacing
 from pulumi_sandbox.providers.gcp.compute.instances_api import Instances
 from pulumi_sandbox.providers.gcp.compute.operations import Operations
-from pulumi_sandbox.providers.gcp.compute.project_reads import ProjectReads
 from pulumi_sandbox.providers.gcp.compute.server import ComputeApi, ComputeServer
 from pulumi_sandbox.providers.gcp.compute.vm_store import VirtualMachines
-from pulumi_sandbox.providers.gcp.gke import faults as gke_faults
+from pulumi_sandbox.providers.gcp.gke import refusals as gke_refusals
 from pulumi_sandbox.providers.gcp.gke.clusters import GET_CLUSTER, Clusters
 from pulumi_sandbox.providers.gcp.names import last, part, region_of, relative, service_account_email
 from pulumi_sandbox.providers.gcp.outputs import container
 from pulumi_sandbox.providers.gcp.outputs import table as outputs
-from pulumi_sandbox.providers.gcp.outputs.machine import Located, labels
+from pulumi_sandbox.providers.gcp.outputs.located import Located, labels
 from pulumi_sandbox.providers.gcp.restrictions import Restrictions
 from pulumi_sandbox.providers.gcp.site import Site
 from pulumi_sandbox.providers.gcp.world import KINDS, SECRET_LOOKUPS, ExistingResources, soft_deleted
-from pulumi_sandbox.providers.inputs import rows
 from pulumi_sandbox.providers.invokes import LookupRefusedError
 from pulumi_sandbox.providers.machines import settings as guest_settings
 from pulumi_sandbox.providers.machines.local_services import LocalServices
 from pulumi_sandbox.providers.machines.vm_processes import VmProcesses
-from pulumi_sandbox.providers.node_pods import POD, end_pods, is_on
-from pulumi_sandbox.providers.resource import Problem, PureFunction, Refused, Resource
+from pulumi_sandbox.providers.resource import Problem, Refused, Resource
 from pulumi_sandbox.providers.sandbox_file import SettingsError
 from pulumi_sandbox.providers.sdk.reader import snake
 from pulumi_sandbox.providers.sdk.replace import LOCATION_INPUTS
@@ -75,7 +71,6 @@ def _listen_failure(workspace: Workspace, error: OSError, shared: bool) -> str:
 class Gcp(Cloud):
     package: ClassVar[str] = "gcp"
     always_new: ClassVar[Collection[str]] = LOCATION_INPUTS
-    pure: ClassVar[Mapping[str, PureFunction]] = pure_functions.FUNCTIONS
 
     def __init__(self) -> None:
         self._lock = threading.RLock()
@@ -107,11 +102,10 @@ class Gcp(Cloud):
             except SettingsError as error:
                 raise Refused(str(error)) from None
             guests = VmProcesses(settings, services)
-            operations = Operations(workspace.root / "operations")
-            machines = VirtualMachines(self.context.world, guests, operations, workspace.disks, restrictions)
-            instances = Instances(self.context.world, machines, operations, existing.account_exists, restrictions)
-            reads = ProjectReads(self.context.world, existing.exists)
-            api = ComputeApi(instances, operations, reads, self.context.engine_gone, self.caller)
+            operations = Operations(self.context.world)
+            machines = VirtualMachines(self.context.world, guests, operations, workspace.disks)
+            instances = Instances(self.context.world, machines, operations, existing.account_exists)
+            api = ComputeApi(instances, operations, restrictions, self.context.engine_gone, self.caller)
             shared = port is None
             port = port or workspace.endpoint_port
             try:
@@ -218,7 +212,7 @@ class Gcp(Cloud):
         yield from self._not_permitted(res, "update" if res.old_inputs is not None else "create")
         site = self.site(res)
         refused = self.restrictions.service(res.token, site.place(res.inputs)[0])
-        for refusal in (*refused, *rules.wrong_locations(res.token, res.inputs)):
+        for refusal in refused:
             kind = res.token.rpartition(":")[2]
             yield f"Error {'updating' if res.old_inputs else 'creating'} {kind}: {refusal}"
         if res.token in types.TARGETS and res.old_inputs is None and res.token != types.SECRET_VERSION:
@@ -227,7 +221,7 @@ class Gcp(Cloud):
         yield from self.existing.references.missing_references(res.token, res.inputs, site)
         if res.token == types.NODE_POOL:
             path = outputs.identity(res.token, res.inputs, site)
-            yield from gke_faults.refusals(self.clusters, res, site, path, self._container(res, site))
+            yield from gke_refusals.refusals(self.clusters, res, site, path)
 
     def delete_blockers(self, res: Resource) -> Iterable[str]:
         yield from self._not_permitted(res, "delete")
@@ -242,10 +236,6 @@ class Gcp(Cloud):
             self.context.world.set_setting(soft_deleted(res.id), "deleted")
         elif res.token in kms.NEVER_DELETED:
             kms.deleted(res)
-        elif res.token == types.NODE_POOL:
-            nodes = {container.group_name(res.id, str(zone)) for zone in rows(res.outputs.get("nodeLocations"))}
-            pods = [pod for pod in self.context.world.find(POD) if is_on(pod, nodes)]
-            end_pods(self.context.world, pods, f"{res.name}: the node pool was deleted")
         elif res.token == types.BUCKET and res.outputs.get("forceDestroy") is True:
             # The provider deletes the objects first, also those that no stack has any more.
             object_storage.delete_objects(self.context.world, str(res.outputs.get("name")))
@@ -340,7 +330,7 @@ class Gcp(Cloud):
         }
 
     def emulates(self, token: str) -> bool:
-        return token in types.TARGETS
+        return False
 
     def locate(self, token: str, import_id: str) -> Record | None:
         """Find a resource by any id that upstream imports: a path, a self link, or part of a path.

@@ -15,8 +15,6 @@ from email.utils import formatdate
 from fnmatch import fnmatchcase
 from functools import cached_property, partial
 
-from gpu_catalog import data_files
-
 from pulumi_sandbox.providers.github.actions import documents
 from pulumi_sandbox.providers.github.actions.runners_api import PREFIX, RunnerProtocol, RunnersApi
 from pulumi_sandbox.providers.github.actions.runs_api import RunsApi
@@ -30,8 +28,7 @@ from pulumi_sandbox.providers.machines.local_services import Call
 from pulumi_sandbox.providers.rsa_key import signed
 from pulumi_sandbox.world.store import World
 
-INSTALLATION = r"/app/installations/(?P<number>\d+)"
-RUNNER_RELEASE = "/repos/actions/runner/releases/latest"
+TOKENS = r"/app/installations/(?P<number>\d+)/access_tokens"
 # docs.github.com/en/rest/using-the-rest-api/getting-started-with-the-rest-api: a request needs a User-Agent.
 NO_USER_AGENT = "Request forbidden by administrative rules. Please make sure your request has a User-Agent header"
 
@@ -58,17 +55,6 @@ class GithubAppApi:
         return Installations(self.repositories, self.organizations, self.now)
 
     @cached_property
-    def _app_routes(self) -> list[Route]:
-        """Return the calls without the token of an installation: those of an App, and a public one."""
-        calls = self._installations
-        return [
-            Route("POST", f"{INSTALLATION}/access_tokens", "", "", calls.token),
-            Route("GET", INSTALLATION, "", "", calls.installation),
-            Route("GET", "/app", "", "", calls.app),
-            Route("GET", RUNNER_RELEASE, "", "", self._runner_release),
-        ]
-
-    @cached_property
     def _routes(self) -> list[Route]:
         repositories_route = Route("GET", "/installation/repositories", "", "", self._installation_repositories)
         apis = (RunnersApi(self.actions), RunsApi(self.actions), StatusesApi(self.world))
@@ -79,12 +65,9 @@ class GithubAppApi:
         try:
             if call.headers and not call.headers.get("user-agent"):
                 raise Refused(403, NO_USER_AGENT)
-            matches = ((route, re.fullmatch(route.pattern, call.path)) for route in self._app_routes)
-            found = next(((route, match) for route, match in matches if match and route.method == call.method), None)
-            if found:
-                route, match = found
-                self._apply_fault(route.name, call)
-                answer = route.answer(call, **match.groupdict())
+            if call.method == "POST" and (match := re.fullmatch(TOKENS, call.path)):
+                self._apply_fault("token", call)
+                answer = self._installations.token(call, match["number"])
             else:
                 self.actions.apply_time()
                 is_runner_call = call.path.startswith(PREFIX)
@@ -138,10 +121,6 @@ class GithubAppApi:
         to_document = partial(documents.repository, request.base)
         return paged(request, "repositories", rows, to_document, repository_selection=selection)
 
-    def _runner_release(self, call: Call) -> Answer:
-        latest = max(data_files.rows("runners"), key=lambda each: str(each["released"]))
-        return as_json(200, documents.runner_release(str(latest["version"]), str(latest["released"])))
-
     def _apply_fault(self, name: str, call: Call) -> None:
         """Refuse the call if a planted fault applies. A message may begin with the status, such as 502."""
         if fault := self.world.take_fault("refuse", f"github:rest/{name}", call.path):
@@ -159,8 +138,6 @@ def _with_headers(answer: Answer, headers: dict[str, str]) -> Answer:
 LONGEST_JWT_SEC, TOKEN_SEC = 600, 3600
 # The tolerance for a client's clock that is ahead of GitHub's clock. GitHub does not document a value.
 SKEW_SEC = 60
-# The owner of Apps if neither sandbox.yaml nor a stack names an organization.
-_NO_OWNER = "example-org"
 
 
 @dataclass
@@ -176,16 +153,6 @@ class Installations:
     now: Callable[[], float]
     _tokens: dict[str, Caller] = field(default_factory=dict)
     _lock: threading.Lock = field(default_factory=threading.Lock)
-
-    def app(self, call: Call) -> Answer:
-        """Return the App of the JWT."""
-        app = self._app(call.authorization)
-        return as_json(200, documents.app(app, self._owner(), self._granted(app)))
-
-    def installation(self, call: Call, number: str) -> Answer:
-        """Return one installation of the App of the JWT."""
-        app = self._installed(call, number)
-        return as_json(200, documents.installation(app, number, self._owner(), self._granted(app)))
 
     def token(self, call: Call, number: str) -> Answer:
         """Create a token for the installation."""
@@ -230,10 +197,6 @@ class Installations:
 
     def _granted(self, app: str) -> Mapping[str, str]:
         return self.organizations.apps.get(app, DEFAULT_PERMISSIONS)
-
-    def _owner(self) -> str:
-        """Return the owner of an App: the first owner of a known repository."""
-        return next((full_name.partition("/")[0] for full_name in self.repositories.named("any")), _NO_OWNER)
 
     def _requested_repositories(self, names: object) -> list[Repository] | None:
         """Return the repositories requested for a token; None for all."""

@@ -32,12 +32,6 @@ def inner(value: Any, *path: str) -> Any:
     return value
 
 
-def variable(container: Mapping[str, Any], name: str) -> str | None:
-    """Return the value of an environment variable of a container; None if it is not set."""
-    found = [str(one.get("value")) for _, one in items(container.get("env")) if one.get("name") == name]
-    return found[-1] if found else None
-
-
 def kind(token: str) -> str:
     return token.rsplit(":", 1)[-1]
 
@@ -92,15 +86,6 @@ def server_fields(res: Resource, meta: dict[str, Any]) -> dict[str, Any]:
             spec |= {"clusterIP": address, "clusterIPs": [address], "type": spec.get("type") or "ClusterIP"}
             return {"spec": spec, "status": {"loadBalancer": {}}}
     return {}
-
-
-def matches(selector: Any, labels: Mapping[str, Any]) -> bool:
-    """Return True if a label selector matches the labels; a missing selector matches nothing."""
-    if not isinstance(selector, Mapping):
-        return False
-    if any(labels.get(name) != value for name, value in (selector.get("matchLabels") or {}).items()):
-        return False
-    return all(meets(one, labels) for one in selector.get("matchExpressions") or ())
 
 
 def meets(requirement: Mapping[str, Any], labels: Mapping[str, Any]) -> bool:

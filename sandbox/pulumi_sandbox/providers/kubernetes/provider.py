@@ -20,7 +20,6 @@ from pulumi_sandbox.providers.kubernetes.scheduling.scheduler import Scheduler
 from pulumi_sandbox.providers.kubernetes.workloads import await_rules
 from pulumi_sandbox.providers.kubernetes.workloads.gate import JOB, Gate
 from pulumi_sandbox.providers.kubernetes.workloads.pods import Workloads
-from pulumi_sandbox.providers.kubernetes.workloads.runners import Runners
 from pulumi_sandbox.providers.readiness import NotReady
 from pulumi_sandbox.providers.resource import Context, Problem, Resource
 from pulumi_sandbox.providers.values import UNKNOWN
@@ -97,10 +96,9 @@ class Kubernetes(Cloud):
         self._whole_world = context.world
         # A provider handles the objects of one cluster only.
         context.world = context.world.for_cluster(self.package, self.cluster)
-        runners = Runners(context.world, context.cancelled)
-        scheduler = Scheduler(context.world, lambda: self.lookups.values, self.cluster, context.workspace)
+        scheduler = Scheduler(context.world, lambda: self.lookups.values, self.cluster)
         self.workloads = Workloads(context.world, scheduler)
-        self.releases = Releases(context.world, self.workloads, runners)
+        self.releases = Releases(context.world, self.workloads)
         self.gate = Gate(context.world, context.workspace, self.workloads, context.cancelled)
 
     def config_replaces(self, old: Mapping[str, Any], new: Mapping[str, Any], name: str) -> bool:
@@ -139,15 +137,13 @@ class Kubernetes(Cloud):
         if res.token == RELEASE:
             yield from self.releases.rules(res)
             return
-        metadata, group, kind = res.inputs.get("metadata"), objects.group(res.token), objects.kind(res.token)
+        metadata, kind = res.inputs.get("metadata"), objects.kind(res.token)
         version = res.token.split(":")[1].removeprefix("core/")
         if not isinstance(metadata, Mapping):
             return
         if kind.endswith("Patch"):
             if res.token in self.shapes.tokens and not metadata.get("name"):
                 yield Problem("metadata.name", "patch resources require the `.metadata.name` field to be set")
-        elif group == kueue.GROUP:
-            yield from kueue.check(version, kind, res.inputs)
         else:
             yield from validation.check(version, kind, res.inputs)
 
@@ -175,9 +171,8 @@ class Kubernetes(Cloud):
             yield ("create: failed to create: " if res.token == RELEASE else "") + NO_NAMESPACE.format(namespace)
         if res.token == RELEASE:
             yield from self.releases.refusals(res)
-        if objects.group(res.token) == kueue.GROUP and res.old_inputs is None:
-            yield from kueue.refusals(self.context.world, res.token)
         if res.old_inputs is None:
+            yield from kueue.refusals(self.context.world, res.token)
             yield from tekton_operator.refusals(self.context.world, res.token)
         if res.token == JOB and res.old_inputs is None:
             yield from self.gate.refusals(res)
@@ -230,7 +225,7 @@ class Kubernetes(Cloud):
         if res.token == RELEASE:
             self.releases.install(res)
         elif objects.kind(res.token) == "DaemonSet":
-            self.workloads.place_pods(Record(res.token, res.id, res.name, "", res.inputs), res.log)
+            self.workloads.report_pods(Record(res.token, res.id, res.name, "", res.inputs), res.log)
         tekton_operator.created(self.context.world, res)
 
     updated = created
@@ -256,10 +251,6 @@ class Kubernetes(Cloud):
     def overwrites(self, token: str) -> bool:
         # A patch is not an object: a stack may create the same patch again.
         return token == PATCH
-
-    def await_deletable(self, res: Resource) -> None:
-        if res.token == RELEASE:
-            self.releases.drain(res)
 
     def delete_blockers(self, res: Resource) -> Iterable[str]:
         return tekton_operator.delete_blockers(self.context.world, res.token)
@@ -290,8 +281,8 @@ class Kubernetes(Cloud):
         kind = objects.kind(res.token).removesuffix("Patch")
         if res.token in self.shapes.tokens or objects.group(res.token) == "core":
             return kind not in CLUSTER_WIDE
-        if objects.group(res.token) == kueue.GROUP and (is_cluster_wide := kueue.is_cluster_wide(kind)) is not None:
-            return not is_cluster_wide
+        if objects.group(res.token) == kueue.GROUP:
+            return kind in kueue.NAMESPACED
         # The scope of a custom resource comes from its definition in a stack. The default is namespaced.
         for row in (*self.context.world.find(DEFINITION), *self.context.world.find(PATCH)):
             spec = row.inputs.get("spec") or {}

@@ -6,12 +6,11 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from pulumi_sandbox.providers.kubernetes import kueue, validation
+from pulumi_sandbox.providers.kubernetes import validation
 from pulumi_sandbox.providers.kubernetes.helm import charts
-from pulumi_sandbox.providers.kubernetes.helm.charts import CONTROLLER, KUEUE, SCALE_SET
+from pulumi_sandbox.providers.kubernetes.helm.charts import CONTROLLER, SCALE_SET
 from pulumi_sandbox.providers.kubernetes.objects import inner
 from pulumi_sandbox.providers.kubernetes.workloads.pods import Workloads
-from pulumi_sandbox.providers.kubernetes.workloads.runners import Runners, is_ending
 from pulumi_sandbox.providers.resource import Problem, Resource
 from pulumi_sandbox.providers.secret_digests import hash_secrets
 from pulumi_sandbox.world.store import Record, World
@@ -22,8 +21,6 @@ PATCH = f"{DEFINITION}Patch"
 ARC_KINDS = ("autoscalinglisteners", "autoscalingrunnersets", "ephemeralrunners", "ephemeralrunnersets")
 SCALE_SET_ID = "runner-scale-set-id"
 CHART_TYPES = (charts.DEPLOYMENT, charts.DAEMON_SET, charts.RUNNER_SET)
-# helm_release.go, defaultTimeoutSeconds.
-TIMEOUT_SEC = 300
 UNKNOWN_CHART = "the sandbox does not know the chart {}, so it checks neither its values nor its objects"
 
 
@@ -33,7 +30,6 @@ class Releases:
 
     world: World
     workloads: Workloads
-    runners: Runners
 
     def rules(self, res: Resource) -> Iterable[Problem]:
         chart = charts.chart_of(res.inputs)
@@ -111,7 +107,7 @@ class Releases:
         scale_set_ids = {
             row.id: _annotations(row).get(SCALE_SET_ID) for row in self._objects_of(res, charts.RUNNER_SET)
         }
-        self._delete_objects(res)
+        self.remove(res)
         inputs = hash_secrets(res.inputs, res.secrets, self.world.key)
         for token, object_inputs in charts.objects(chart, inputs):
             meta = object_inputs["metadata"]
@@ -120,12 +116,10 @@ class Releases:
             row = self.world.insert(
                 Record(token, identity, meta["name"], "", object_inputs, object_inputs, "controller")
             )
-            self.workloads.place_pods(row, res.log)
+            self.workloads.report_pods(row, res.log)
             if token == charts.RUNNER_SET:
                 # Helm does not change annotations that are not in its chart.
                 self.register(row, scale_set_ids.get(identity))
-        if chart.name == CONTROLLER:
-            self._delete_outdated_runner_sets(res, chart_version)
 
     def register(self, row: Record, known_id: str | None = None, *, retry: bool = False) -> None:
         """Register a runner set with GitHub, and write the id of its scale set to an annotation of the runner set.
@@ -149,43 +143,11 @@ class Releases:
         faults = (fault for fault in self.world.faults() if fault.kind == "unregistered")
         return any(fault.applies_to(row.type, row.name, {"id": row.id}) for fault in faults)
 
-    def _delete_outdated_runner_sets(self, res: Resource, number: str) -> None:
-        """Delete the runner sets of another minor version than the controller's, as the controller does."""
-        for row in self.world.find(charts.RUNNER_SET):
-            found = inner(row.inputs, "metadata", "labels", charts.VERSION)
-            if _minor_version(found) == _minor_version(number) or is_ending(row):
-                continue
-            busy = [] if self.runners.end(row, res.name) else self.runners.with_jobs(row)
-            waiting = f"; the set waits for {len(busy)} of its runners, which have jobs" if busy else ""
-            res.log(
-                f"the controller {number} deletes the runner set {row.id}, which has another minor version{waiting}",
-                "warning",
-            )
-
-    def _delete_objects(self, res: Resource) -> None:
+    def remove(self, res: Resource) -> None:
+        """Delete the objects of the release."""
         for token in CHART_TYPES:
             for row in self._objects_of(res, token):
-                if token == charts.RUNNER_SET:
-                    self.runners.delete_idle(row)
                 self.world.delete(token, row.id, res.name)
-
-    def remove(self, res: Resource) -> None:
-        """Delete the objects of the release; a runner set ends once its jobs have ended."""
-        for row in self._objects_of(res, charts.RUNNER_SET):
-            self.runners.end(row, res.name)
-        for token in (charts.DEPLOYMENT, charts.DAEMON_SET):
-            for row in self._objects_of(res, token):
-                self.world.delete(token, row.id, res.name)
-        chart = charts.chart_of(res.inputs)
-        if chart is not None and chart.name == KUEUE:
-            kueue.delete_all(self.world, res.name)
-
-    def drain(self, res: Resource) -> None:
-        """Wait before the removal of a release until its runner set is deleted, as Helm does."""
-        timeout = float(res.inputs.get("timeout") or TIMEOUT_SEC)
-        if not res.inputs.get("skipAwait"):
-            for row in self._objects_of(res, charts.RUNNER_SET):
-                self.runners.drain(row, res.name, timeout, res.log)
 
     def _objects_of(self, res: Resource, token: str) -> list[Record]:
         release = (res.inputs.get("name"), res.inputs.get("namespace"))

@@ -111,26 +111,6 @@ def check(api_version: str, kind: str, inputs: Mapping[str, Any]) -> Iterator[Pr
         yield from check_data(kind, inputs)
 
 
-def check_schema(schema: Mapping[str, Any], inputs: Mapping[str, Any]) -> Iterator[Problem]:
-    """Yield the problems that the schema of a custom resource's definition finds.
-
-    Rules in the Common Expression Language (x-kubernetes-validations) are not evaluated.
-    """
-    for error in Checker(_closed(schema)).iter_errors(inputs):
-        yield from _problems(error)
-
-
-def _closed(schema: Any) -> Any:
-    """Return the schema in a form that rejects unknown fields, as a server-side apply does."""
-    if isinstance(schema, list):
-        return [_closed(each) for each in schema]
-    if not isinstance(schema, Mapping):
-        return schema
-    closed = {key: _closed(each) for key, each in schema.items()}
-    is_object = isinstance(closed.get("properties"), Mapping) and closed.get("type") == "object"
-    return closed | ({"additionalProperties": False} if is_object else {})
-
-
 def _problems(error: ValidationError) -> Iterator[Problem]:
     path = path_text(error.absolute_path)
     if isinstance(error.instance, Unknown):

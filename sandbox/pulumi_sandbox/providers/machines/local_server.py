@@ -32,6 +32,8 @@ class Answer:
     body: str
     kind: str
     headers: Mapping[str, str] = field(default_factory=dict)
+    content: bytes = b""
+    """A body that is not text."""
 
 
 def as_json(status: int, body: Any) -> Answer:
@@ -59,7 +61,7 @@ class Request(BaseHTTPRequestHandler):
     server_version = "pulumi-sandbox"
     server: ThreadingHTTPServer
     content: bytes
-    largest_body = LARGEST_BODY
+    largest_body: int
 
     def parse_request(self) -> bool:
         if not super().parse_request():
@@ -106,10 +108,11 @@ class LocalServer:
         *,
         port: int = 0,
         shared: bool = False,
+        largest_body: int = LARGEST_BODY,
     ) -> None:
         """Start the server. With `shared`, other processes may serve the same port."""
         server = _SharedPort if shared else _Server
-        self._server = server(("127.0.0.1", port), _handler(answer_request, methods))
+        self._server = server(("127.0.0.1", port), _handler(answer_request, methods, largest_body))
         self.port = self._server.server_port
         threading.Thread(target=self._server.serve_forever, args=(POLL_SEC,), name=name, daemon=True).start()
 
@@ -141,9 +144,10 @@ class _SharedPort(_Server):
     allow_reuse_port = True
 
 
-def _handler(answer_request: RequestHandler, methods: tuple[str, ...]) -> type[Request]:
+def _handler(answer_request: RequestHandler, methods: tuple[str, ...], largest_body: int) -> type[Request]:
     def handle(request: Request) -> None:
         answer = answer_request(request)
-        request.send(answer.status, answer.body.encode(), {**answer.headers, "Content-Type": answer.kind})
+        content = answer.content or answer.body.encode()
+        request.send(answer.status, content, {**answer.headers, "Content-Type": answer.kind})
 
-    return type("Handler", (Request,), {f"do_{method}": handle for method in methods})
+    return type("Handler", (Request,), {"largest_body": largest_body, **{f"do_{method}": handle for method in methods}})

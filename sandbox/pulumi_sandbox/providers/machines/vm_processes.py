@@ -35,7 +35,8 @@ class Boot:
 
     id: str
     script: str
-    machine: Machine
+    machine: Machine | None
+    """The data of its metadata server, or None without one."""
     environment: dict[str, str]
     limit_sec: float | None
     disk: Path
@@ -58,10 +59,10 @@ class VmProcesses:
 
     def boot(self, boot: Boot) -> dict[str, Any]:
         """Start the VM. Return its process ID and start time, by which another process can check that it runs."""
-        server = MetadataServer(boot.machine)
+        server = MetadataServer(boot.machine) if boot.machine else None
         environment = {
             "LANG": os.environ.get("LANG", "C.UTF-8"),
-            "GCE_METADATA_HOST": server.address,
+            **({"GCE_METADATA_HOST": server.address} if server else {}),
             **self.settings.environment,
             **self._services.with_addresses(self.settings.addresses),
             **boot.environment,
@@ -76,7 +77,7 @@ class VmProcesses:
             watcher.start()
         return {"pid": process.pid, "started": start_time(process.pid)}
 
-    def _watch(self, boot: Boot, process: subprocess.Popen[bytes], server: MetadataServer) -> None:
+    def _watch(self, boot: Boot, process: subprocess.Popen[bytes], server: MetadataServer | None) -> None:
         expired = threading.Event()
 
         def expire() -> None:
@@ -97,7 +98,8 @@ class VmProcesses:
             with self._lock:
                 if self._running.get(boot.id) is process:
                     del self._running[boot.id]
-            server.close()
+            if server:
+                server.close()
             for stream in (process.stdin, process.stdout):
                 with contextlib.suppress(OSError):
                     if stream:

@@ -50,14 +50,14 @@ def requested_for(jobs: list[Job]) -> dict[str, str]:
     return {names.slug(key): repository_of(key.run_id) for key in keys}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("policy", "expected"),
     [
         ("gpu-ci, one region", {"right": 65, "another repository": 34, "no label": 0, "no job": 0}),
-        pytest.param(
+        (
             f"gpu-ci, three regions, standby {STANDBY}",
             {"right": 11, "another repository": 1, "no label": 87, "no job": 0},
-            marks=pytest.mark.slow,
         ),
     ],
 )

@@ -38,6 +38,13 @@ def test_an_access_token_comes_first() -> None:
     assert (found.token, found.refresh_token) == ("ya29.x", None)
 
 
+def test_an_access_token_may_end_with_a_newline_and_is_never_in_an_error() -> None:
+    assert credentials({"GOOGLE_OAUTH_ACCESS_TOKEN": "ya29.x\n"}).token == "ya29.x"
+    with pytest.raises(CredentialsError, match="is not an access token") as raised:
+        credentials({"GOOGLE_OAUTH_ACCESS_TOKEN": "ya29.x\nya29.y"})
+    assert "ya29" not in str(raised.value)
+
+
 @pytest.mark.parametrize("name", ["GOOGLE_CREDENTIALS", "GOOGLE_CLOUD_KEYFILE_JSON", "GCLOUD_KEYFILE_JSON"])
 @pytest.mark.parametrize("in_file", [True, False])
 def test_credentials_are_json_or_a_file_with_it(name: str, in_file: bool, tmp_path: Path) -> None:

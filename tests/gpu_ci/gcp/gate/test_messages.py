@@ -22,6 +22,7 @@ _NO_CHECK = {
     "job-done",
     "rehearsed",
     "proven",
+    "not-clean",
     "used",
     "idle",
     "runner-failed",

@@ -6,16 +6,15 @@ import json
 from typing import Any
 
 import pytest
-from gpu_agent.config import Config, DriverConfig, GithubConfig, RunnerConfig, parse
+from gpu_agent.config import Config, parse
 from gpu_catalog import attachable, attached, machines, n1_shapes
-from gpu_ci import versions
 from gpu_ci.gcp.gpu_instance_template import GpuInstanceTemplateArgs
 from gpu_ci.gcp.machine import boot
 from gpu_ci.gcp.machine.boot import agent_config
-from gpu_ci.gcp.machine.runner import Registration, RunnerGithub, RunnerSettings
+from gpu_ci.machines.runner import Registration, RunnerGithub, RunnerSettings
 
 from tests.gpu_ci.gcp.as_pool import SHA256, as_pool
-from tests.gpu_ci.gcp.machine.test_boot import CONTAINER, COS, PLAIN, args
+from tests.gpu_ci.gcp.machine.test_boot import PLAIN, args
 from tests.gpu_ci.support import WIRING
 
 KEY = "projects/acme-ci/secrets/github-app-key"
@@ -33,24 +32,6 @@ def told(registered: Registration | None = None, deadline_sec: int = 300, **choi
     return parse(text)
 
 
-def test_a_machine_gets_its_expected_gpu_and_its_time_limit() -> None:
-    assert told(machineType="g2-standard-24") == Config(
-        pool="l4",
-        check_args=[
-            "--pool",
-            "l4",
-            "--expect-gpus",
-            "2",
-            "--expect-gpu",
-            "NVIDIA L4",
-            "--min-compute-capability",
-            "8.9",
-        ],
-        check_sec=240,
-        torch=versions.TORCH,
-    )
-
-
 def test_a_fraction_of_a_gpu_is_one_device_of_an_unknown_name() -> None:
     part = {
         "machineType": "g4-standard-6",
@@ -60,56 +41,6 @@ def test_a_fraction_of_a_gpu_is_one_device_of_an_unknown_name() -> None:
     assert told(**part, image=PLAIN).check_args == [
         "--pool", "l4", "--expect-gpus", "1", "--min-compute-capability", "12.0",
     ]  # fmt: skip
-
-
-@pytest.mark.parametrize(
-    ("choices", "expected"),
-    [
-        ({}, DriverConfig("image")),
-        (
-            {"driver": {"source": "installer", "branch": 595, "sha256": SHA256}, "image": PLAIN},
-            DriverConfig("installer", "prod", versions.CUDA_INSTALLER, SHA256),
-        ),
-        (
-            {"driver": {"source": "cos", "branch": 580, "checkImage": CONTAINER}, "image": COS},
-            DriverConfig("cos", "R580", image=CONTAINER),
-        ),
-    ],
-)
-def test_the_agent_gets_a_driver_that_is_not_in_the_image(choices: Any, expected: DriverConfig) -> None:
-    assert told(**choices).driver == expected
-
-
-def test_without_an_app_the_agent_gets_no_runner() -> None:
-    assert (told().github, told().runner) == (None, None)
-
-
-def test_with_an_app_the_agent_gets_the_name_of_the_key_and_the_runner() -> None:
-    found = told(registration(docker="rootless", idleSec=900, noticeGraceSec=12))
-    assert found.github == GithubConfig("acme", "17", 18, KEY, ["gpu", "l4"], runner_group="gpu")
-    assert found.runner == RunnerConfig(
-        "2.338.0",
-        {
-            "x64": "af4b794c1bc41d73d40535e3fe092a39f9679cd8d965954c2aca25a05ca41d32",
-            "arm64": "628b4a7258487b80c1d3c221095a7ded349f5ae0175fd3dfab708d07428f041b",
-        },
-        "rootless",
-        900,
-        300,
-        12,
-    )
-
-
-def test_the_agent_gets_the_repository_and_another_api() -> None:
-    found = told(registration(github={"repository": "kernels", "apiUrl": "https://github.example/api/v3"})).github
-    assert found is not None
-    assert (found.repository, found.api_url) == ("kernels", "https://github.example/api/v3")
-
-
-def test_another_version_comes_with_the_checksum_it_brought() -> None:
-    found = told(registration(version="2.337.0", sha256={"x64": "a" * 64})).runner
-    assert found is not None
-    assert (found.version, found.sha256) == ("2.337.0", {"x64": "a" * 64})
 
 
 def everything() -> list[Any]:

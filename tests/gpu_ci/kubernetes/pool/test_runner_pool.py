@@ -98,42 +98,6 @@ def test_a_runner_pool_loads_no_cloud() -> None:
     assert loaded("import gpu_ci.kubernetes.pool.runners", *clouds) == ["pulumi_kubernetes"]
 
 
-def test_the_runners_wait_for_the_check_and_the_check_for_the_nodes() -> None:
-    rows = {row.name: row for row in pool(pre_pull={"images": [OTHER]}).rows if row.type != "pulumi:pulumi:Stack"}
-    assert rows["l4-nodes"].urn in rows["l4-smoke-job"].request.dependencies
-    assert rows["l4-smoke-job"].urn in rows["l4-runners-release"].request.dependencies
-    assert rows["l4-smoke-job"].urn not in rows["l4-pre-pull-daemonset"].request.dependencies
-    pulled = rows["l4-pre-pull-daemonset"].inputs["spec"]["template"]["spec"]["initContainers"]
-    assert [each["image"] for each in pulled] == [RUNNER, OTHER]
-
-
-def test_the_check_expects_the_gpus_of_a_node_and_the_set_has_the_runners_that_fit() -> None:
-    found = pool(max=3, runner={"image": RUNNER, "cpus": 6, "memoryGib": 20})
-    command = found.one(":Job").inputs["spec"]["template"]["spec"]["containers"][0]["command"]
-    assert command[command.index("--expect-gpus") + 1] == "2"
-    assert command[command.index("--expect-gpu") + 1] == "NVIDIA L4"
-    assert found.one(":Release").inputs["values"]["maxRunners"] == 6
-
-
-def test_only_the_check_selects_the_nodes_by_what_the_nodes_of_a_replaced_pool_do_not_have() -> None:
-    found = pool(pre_pull={})
-    smoke, pull = (found.one(kind).inputs["spec"]["template"]["spec"] for kind in (":Job", ":DaemonSet"))
-    runner = found.one(":Release").inputs["values"]["template"]["spec"]
-    every_node = {"gpu-ci-pool": "l4", "nvidia.com/gpu.present": "true"}
-    assert [spec["nodeSelector"] for spec in (pull, runner)] == [every_node] * 2
-    assert smoke["nodeSelector"] == {**every_node, "gke-nodepool": "l4-new"}
-
-
-def test_every_pod_on_the_nodes_gets_what_the_nodes_need() -> None:
-    found = pool(pre_pull={})
-    smoke, pull = (found.one(kind).inputs["spec"]["template"]["spec"] for kind in (":Job", ":DaemonSet"))
-    runner = found.one(":Release").inputs["values"]["template"]["spec"]
-    arm = {"key": "kubernetes.io/arch", "operator": "Equal", "value": "arm64"}
-    assert [spec["tolerations"][1:] for spec in (smoke, pull, runner)] == [[arm]] * 3
-    libraries = {"name": "LD_LIBRARY_PATH", "value": "/usr/local/nvidia/lib64"}
-    assert [spec["containers"][0]["env"][0] for spec in (smoke, runner)] == [libraries] * 2
-
-
 def test_the_largest_number_of_gpus_in_use_includes_the_nodes_of_the_check() -> None:
     assert args(max=3, smoke={"nodes": 2}).max_gpus == 10
 

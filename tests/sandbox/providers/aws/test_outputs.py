@@ -111,3 +111,9 @@ def test_a_desired_size_that_somebody_changed_is_read_back(account: Amazon, monk
     _, outputs, inputs = found
     sizes = {"minSize": 0, "desiredSize": 3, "maxSize": 4}
     assert outputs.values["scalingConfig"] == inputs.values["scalingConfig"] == sizes
+
+
+def test_an_object_replaces_another_one_of_its_key_in_the_same_bucket(account: Amazon) -> None:
+    token = "aws:s3/bucketObjectv2:BucketObjectv2"
+    made = [account.make(token, name, {"bucket": name[0], "key": "a", "content": name}) for name in ("x1", "y", "x2")]
+    assert len({each.id for each in made}) == 2

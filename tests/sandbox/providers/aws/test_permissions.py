@@ -117,6 +117,15 @@ def test_a_statement_counts_without_conditions_and_for_every_resource(
     assert (list(amazon.cloud.refusals(found)) == []) is permitted
 
 
+@pytest.mark.parametrize(
+    ("pattern", "permitted"), [("arn:*:s3:::mailbox-*", True), ("arn:*:s3:::state-*", False), ("*", True)]
+)
+def test_a_statement_about_buckets_counts_by_their_names(amazon: Amazon, pattern: str, permitted: bool) -> None:
+    grant(amazon, statement("s3:*", Resource=pattern))
+    found = amazon.resource("aws:s3/bucket:Bucket", "mailbox", {"bucket": "mailbox-us-east-1"})
+    assert (list(amazon.cloud.refusals(found)) == []) is permitted
+
+
 def test_attached_policies_count_and_other_aws_managed_policies_do_not(amazon: Amazon) -> None:
     grant(amazon)
     found = amazon.resource(types.LAUNCH_TEMPLATE, "nodes", TEMPLATE)

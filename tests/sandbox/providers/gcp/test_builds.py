@@ -22,9 +22,11 @@ from pulumi_sandbox.providers.machines.metadata import token_of
 from pulumi_sandbox.world.store import Record, World
 
 from tests.gpu_ci.cli.doctor.google_apis import compare
-from tests.gpu_ci.cli.image_cloud import ACCOUNT, EMAIL, OWNER, PLACE, PROJECT, ImageCloud
+from tests.gpu_ci.cli.image_cloud import OWNER, PLACE, PROJECT
 
 BUCKET = "logs-1"
+EMAIL = "builds@acme-ci.iam.gserviceaccount.com"
+ACCOUNT = f"projects/{PROJECT}/serviceAccounts/{EMAIL}"
 
 
 class Builds:
@@ -32,12 +34,8 @@ class Builds:
 
     def __init__(self, folder: Path) -> None:
         self.world = World(folder / "world.db")
-        cloud = ImageCloud(self.world)
         self.storage = ObjectStorage(BUCKET)
-        cloud.deploy()
-        self.service = Service(
-            self.world, cloud.builds._projects, cloud.registry, self.storage, lambda: {"FROM": "sandbox"}
-        )
+        self.service = Service(self.world, self.storage, lambda: {"FROM": "sandbox"})
 
     def call(self, method: str, path: str, body: Any = None, who: str = OWNER) -> tuple[int, Any]:
         call = Call(method, f"/v1/{path}", {}, who, body)
@@ -281,3 +279,16 @@ def test_close_ends_every_build_and_starts_no_other(publishing: Builds, tmp_path
     publishing.service.close()
     assert publishing.call("GET", f"{PLACE}/builds/{number}")[1]["status"] == "CANCELLED"
     assert triggered(publishing) == []
+
+
+def test_a_trigger_runs_its_own_build_with_the_branch_of_the_request(builds: Builds) -> None:
+    steps = [{"script": "#!/bin/sh\necho $SEEN; docker push image\n", "envs": ["SEEN=$BRANCH_NAME $COMMIT_SHA $_MORE"]}]
+    inputs = {"build": {"steps": steps, "logsBucket": f"gs://{BUCKET}"}, "substitutions": {"_MORE": "x"}}
+    builds.world.insert(Record(types.TRIGGER, ENDED, "ended", "", inputs, {}))
+    status, operation = builds.call("POST", f"{ENDED}:run", {"source": {"branchName": "next", "commitSha": "c" * 40}})
+    compare(operation | {"metadata": {}}, "cloudbuild", "Operation")
+    build = operation["metadata"]["build"]
+    assert (status, builds.ended(build["id"])["status"]) == (200, "SUCCESS")
+    assert f"\nnext {'c' * 40} x\nthe sandbox does not run docker push image\n" in builds.log(build["id"])
+    assert builds.call("POST", f"{PLACE}/triggers/none:run", {})[0] == 404
+    assert builds.call("POST", f"{ENDED}:run", {}, who="Bearer unknown")[0] == 401

@@ -107,15 +107,15 @@ def test_secret_manager_answers_that_it_is_not_enabled(tmp_path: Path) -> None:
 
 def test_an_api_is_asked_of_the_quota_project_of_user_credentials(tmp_path: Path) -> None:
     google = Google(tmp_path, settings="restrictions: {gcp: {disabledServices: [all]}}\n")
-    for name in ("cloudresourcemanager", "compute"):
+    for name in ("cloudbuild", "compute"):
         service = {"project": "ci-project", "service": f"{name}.googleapis.com"}
         google.make("gcp:projects/service:Service", name, service)
     other = Client(google)
     try:
         token = token_of(operator("ci-project"))
         for project, wanted in (("", 200), ("ci-project", 200), ("elsewhere", 403)):
-            path = "/v3/projects/ci-project"
-            assert other.ask("cloudresourcemanager", "GET", path, token, quota_project=project)[0] == wanted
+            path = "/v1/projects/ci-project/locations/us-central1/builds"
+            assert other.ask("cloudbuild", "GET", path, token, quota_project=project)[0] == wanted
     finally:
         other.services.close()
         google.world.close()

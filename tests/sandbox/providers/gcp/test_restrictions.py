@@ -1,10 +1,9 @@
-"""Services that are not enabled and policies of an organization, as sandbox.yaml plants them."""
+"""Services that are not enabled, as sandbox.yaml plants them."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 from pulumi_sandbox.providers.gcp import types
@@ -15,10 +14,7 @@ from pulumi_sandbox.providers.sandbox_file import SettingsError
 from pulumi_sandbox.world.faults import Fault
 
 from tests.sandbox.providers.gcp.api import Api
-from tests.sandbox.providers.gcp.compute.test_compute_errors import refused
 from tests.sandbox.providers.gcp.conftest import PROJECT, Google
-
-SHIELDED = {"enableSecureBoot": True, "enableVtpm": True, "enableIntegrityMonitoring": True}
 
 
 @pytest.fixture
@@ -67,99 +63,11 @@ def test_an_api_is_disabled_until_a_stack_enables_it_in_the_project(restricted: 
         google.make(token, "late", inputs)
 
 
-@pytest.mark.parametrize(
-    ("token", "location", "error"),
-    [
-        (KEY_RING, "eu", "Error 404: The request concerns location 'eu'"),
-        (KEY_RING, "europe", ""),
-        (KEY_RING, "us-central1", ""),
-        (types.BUCKET, "europe", "Error 400: The specified location constraint is not valid."),
-        (types.BUCKET, "EU", ""),
-    ],
-)
-def test_a_service_has_locations_of_its_own(google: Google, token: str, location: str, error: str) -> None:
-    if not error:
-        google.make(token, "one", {"name": "one", "location": location})
-        return
-    with pytest.raises(Refused) as raised:
-        google.make(token, "one", {"name": "one", "location": location})
-    assert error in str(raised.value)
-
-
 def test_the_compute_api_answers_that_it_is_not_enabled(restricted: Callable[[str], Api]) -> None:
     status, answer = restricted("disabledServices: [compute.googleapis.com]").call(
         "GET", "zones/us-central1-a/instances"
     )
     assert (status, answer["error"]["errors"][0]["reason"]) == (403, "accessNotConfigured")
-
-
-POLICIES: dict[str, tuple[str, dict[str, Any], str]] = {
-    "secure boot that is off": (
-        "compute.requireShieldedVm: true",
-        {"shieldedInstanceConfig": {**SHIELDED, "enableSecureBoot": False}},
-        (
-            "Constraint constraints/compute.requireShieldedVm violated for project projects/ci-project. Secure Boot is "
-            "not enabled in the 'shielded_instance_config' field. See https://cloud.google.com/resource-manager/docs/"
-            "organization-policy/org-policy-constraints for more information."
-        ),
-    ),
-    "an image of another project": (
-        "compute.trustedImageProjects: [projects/cos-cloud]",
-        {},
-        (
-            "Constraint constraints/compute.trustedImageProjects violated for project ci-project. Use of images from "
-            "project images is prohibited."
-        ),
-    ),
-    "another place": (
-        'gcp.resourceLocations: ["in:europe-locations", us-central1-b]',
-        {},
-        (
-            "Location ZONE:us-central1-a violates constraint constraints/gcp.resourceLocations on the resource "
-            "projects/ci-project/zones/us-central1-a/instances/check."
-        ),
-    ),
-}
-
-
-@pytest.mark.parametrize(("policy", "template", "text"), POLICIES.values(), ids=POLICIES)
-def test_an_instance_that_breaks_a_policy_is_refused_at_insert(
-    restricted: Callable[[str], Api], policy: str, template: dict[str, Any], text: str
-) -> None:
-    api = restricted(f"organizationPolicies: {{{policy}}}")
-    assert refused(api, template=api.google.template(**template).id) == (412, "conditionNotMet", text)
-
-
-@pytest.mark.parametrize(
-    ("value", "zone", "status"),
-    [
-        ("in:us-central1-locations", "us-central1-a", 200),
-        ("in:us-central1-locations", "us-central10-a", 412),
-        ("in:us-locations", "us-central1-a", 200),
-        ("us-central1", "us-central1-a", 200),
-        ("us-central1", "us-central10-a", 412),
-        ("is:us-central1-a", "us-central1-a", 200),
-        ("us", "us-central1-a", 412),
-    ],
-)
-def test_a_location_of_a_policy_holds_for_its_own_zones_alone(
-    value: str, zone: str, status: int, tmp_path: Path
-) -> None:
-    file = tmp_path / "sandbox.yaml"
-    file.write_text(f'restrictions: {{gcp: {{organizationPolicies: {{gcp.resourceLocations: ["{value}"]}}}}}}\n')
-    refused = list(Restrictions.read(file, "1").instance(PROJECT, f"projects/{PROJECT}/zones/{zone}/instances/a", {}))
-    assert [error.status for error in refused] == [412] * (status == 412)
-
-
-def test_guest_attributes_that_a_policy_disables_are_refused_and_not_missing(restricted: Callable[[str], Api]) -> None:
-    api = restricted("organizationPolicies: {compute.disableGuestAttributesAccess: true}")
-    api.insert(api.google.template().id)
-    status, answer = api.call("GET", "zones/us-central1-a/instances/check/getGuestAttributes", queryPath="gpu-smoke/")
-    assert (status, answer["error"]["errors"][0]["reason"], answer["error"]["message"]) == (
-        412,
-        "conditionNotMet",
-        "Constraint constraints/compute.disableGuestAttributesAccess violated for project 123456789012.",
-    )
 
 
 def test_a_private_pool_beyond_the_quota_is_refused_in_googles_words(google: Google) -> None:
@@ -180,25 +88,14 @@ def test_a_private_pool_beyond_the_quota_is_refused_in_googles_words(google: Goo
         (
             "disabledService: []",
             (
-                "restrictions.gcp.disabledService: no such entry\n  expected: disabledServices, organizationPolicies\n"
+                "restrictions.gcp.disabledService: no such entry\n  expected: disabledServices\n"
                 "  hint: did you mean 'disabledServices'?"
             ),
         ),
         (
-            "organizationPolicies: {compute.requireShieldedVm: [a]}",
-            (
-                'restrictions.gcp.organizationPolicies.compute.requireShieldedVm: wrong type\n  got: ["a"]\n'
-                "  expected: true or false"
-            ),
+            'disabledServices: "all"',
+            'restrictions.gcp.disabledServices: wrong type\n  got: "all"\n  expected: a list of texts',
         ),
-        (
-            "organizationPolicies: {gcp.resourceLocations: us}",
-            (
-                'restrictions.gcp.organizationPolicies.gcp.resourceLocations: wrong type\n  got: "us"\n'
-                "  expected: a list of texts"
-            ),
-        ),
-        ("organizationPolicies: 3", "restrictions.gcp.organizationPolicies: wrong type\n  got: 3\n  expected: a map"),
     ],
 )
 def test_an_invalid_entry_is_reported_with_its_place(entry: str, text: str, tmp_path: Path) -> None:

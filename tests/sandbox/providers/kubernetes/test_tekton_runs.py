@@ -19,7 +19,6 @@ from pulumi_sandbox.providers.kubernetes.workloads.containers import CONFIG_MAP,
 from pulumi_sandbox.providers.machines.settings import GuestSettings
 from pulumi_sandbox.providers.machines.vm_processes import is_running, start_time
 from pulumi_sandbox.providers.resource import Refused
-from pulumi_sandbox.workspace import Workspace
 from pulumi_sandbox.world.store import Record, World
 
 GPU = "nvidia.com/gpu"
@@ -134,8 +133,8 @@ class Cluster:
         self.add(f"{CONFIG_MAP}/programs", data=programs)
         for key, spec in OBJECTS.items():
             self.add(key, spec=spec)
-        scheduler = Scheduler(self.world, lambda: {"nodes": [NODE]}, lambda: "c", Workspace(folder, folder))
-        containers = Containers(self.world, GuestSettings, threading.Event(), dict)
+        scheduler = Scheduler(self.world, lambda: {"nodes": [NODE]}, lambda: "c")
+        containers = Containers(self.world, GuestSettings, threading.Event())
         secrets = {"n/hook": {"k": KEY}, "n/token": {"t": "a-secret"}}
         self.states: list[str] = []
         self.runs = Runs(self.world, containers, scheduler, Settings(self.storage, secrets), self.changed)

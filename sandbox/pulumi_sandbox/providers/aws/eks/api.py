@@ -18,7 +18,7 @@ from xml.sax.saxutils import escape
 
 from pulumi_sandbox.providers.aws import types
 from pulumi_sandbox.providers.aws.eks import errors, scaling
-from pulumi_sandbox.providers.aws.image_builder import ApiError, ImageBuilderApi
+from pulumi_sandbox.providers.aws.eks.errors import ApiError
 from pulumi_sandbox.providers.aws.permissions import Caller
 from pulumi_sandbox.providers.machines.local_server import Answer, LocalServer, Request, as_json
 from pulumi_sandbox.world.store import Record, World
@@ -42,7 +42,6 @@ class EksApi:
     """The answers of the API, independent of HTTP."""
 
     def __init__(self, world: World, caller: Caller | None = None, now: Callable[[], float] = time.time) -> None:
-        self.images = ImageBuilderApi(world)
         self._world = world
         self._caller = caller
         self._now = now
@@ -80,6 +79,13 @@ class EksApi:
             "SessionToken": f"sandbox-until-{end}",
             "Expiration": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(end)),
         }
+
+    def identity(self) -> Json:
+        """Return the account of the sandbox, and the role of the run or the sandbox's user."""
+        account = self._caller.account if self._caller else ""
+        role = self._caller.role if self._caller else ""
+        user = f"sts::{account}:assumed-role/{role}/sandbox" if role else f"iam::{account}:user/sandbox"
+        return {"Arn": f"arn:aws:{user}", "UserId": "AIDASANDBOXSANDBOX00", "Account": account}
 
     def has_ended(self, token: str) -> bool:
         """Return True if a session of this API has expired. Other tokens never expire."""
@@ -126,7 +132,7 @@ class EksApi:
             **{name: group.outputs[name] for name in names if group.outputs.get(name) is not None},
             "nodegroupName": scaling.name_of(group),
             "status": "UPDATING" if group.id in self._updates_in_progress else "ACTIVE",
-            "scalingConfig": scaling.current_sizes(self._world, group),
+            "scalingConfig": scaling.current_sizes(group),
             "resources": {"autoScalingGroups": [{"name": name} for name in _scaling_groups(group)]},
             "health": {"issues": []},
         }
@@ -137,10 +143,10 @@ class EksApi:
             if (update_id := self._updates_in_progress.get(group.id)) is not None:
                 # Source: https://github.com/aws-controllers-k8s/community/issues/1192, which quotes it for a cluster.
                 raise ApiError(errors.IN_USE, f"Nodegroup {name} currently has update {update_id} in progress")
-            sizes = {**scaling.current_sizes(self._world, group), **(body.get("scalingConfig") or {})}
+            sizes = {**scaling.current_sizes(group), **(body.get("scalingConfig") or {})}
             if problem := scaling.refusal(sizes):
                 raise ApiError(errors.INVALID, problem)
-            scaling.apply_sizes(self._world, group, sizes)
+            scaling.set_sizes(self._world, group, sizes)
             self._updates_in_progress[group.id] = str(uuid.uuid4())
             return {
                 "update": {"id": self._updates_in_progress[group.id], "status": "InProgress", "type": "ConfigUpdate"}
@@ -169,7 +175,7 @@ class AwsServer:
     """The server of the API. Several providers may serve the same port, because they share the world."""
 
     def __init__(self, port: int, api: EksApi) -> None:
-        self._server = LocalServer("aws-api", _request_handler(api), ("GET", "POST", "PUT"), port=port, shared=True)
+        self._server = LocalServer("aws-api", _request_handler(api), ("GET", "POST"), port=port, shared=True)
         self.port = self._server.port
 
     def close(self) -> None:
@@ -191,8 +197,6 @@ def _request_handler(api: EksApi) -> Callable[[Request], Answer]:
             if is_form:
                 return _query(api, {name: values[-1] for name, values in parse_qs(body.decode()).items()})
             path = urlsplit(handler.path).path
-            if api.images.serves(handler.command, path):
-                return as_json(200, api.images.answer(path, _document(body)))
             return as_json(200, api.answer(handler.command, path, _document(body)))
         except ApiError as error:
             return error_answer(error.code, str(error))
@@ -210,6 +214,8 @@ def _query(api: EksApi, form: Mapping[str, str]) -> Answer:
     match form.get("Action"):
         case "AssumeRole":
             return _xml("sts.amazonaws.com/doc/2011-06-15", "AssumeRole", {"Credentials": api.session()})
+        case "GetCallerIdentity":
+            return _xml("sts.amazonaws.com/doc/2011-06-15", "GetCallerIdentity", api.identity())
         case "SuspendProcesses":
             api.require("autoscaling.suspend_processes")
             api.suspend(form.get("AutoScalingGroupName", ""), form.get("ScalingProcesses.member.1", ""))

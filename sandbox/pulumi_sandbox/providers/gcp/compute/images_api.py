@@ -59,10 +59,8 @@ class Images:
             raise errors.already_exists(path) from None
         return self.operations.add(project, "", "insert", path, sec=CREATION_SEC)
 
-    def get(self, project: str, name: str) -> Json | None:
-        """Return an image that a client of the API created; None for another name."""
-        record = self.world.get(IMAGE, everywhere(project, "images", name))
-        return image_json(record) if record else None
+    def get(self, project: str, name: str) -> Json:
+        return image_json(self._record(project, name))
 
     def all(self, project: str) -> list[Json]:
         return [image_json(record) for record in self.world.find(IMAGE) if part(record.id, "projects") == project]

@@ -33,7 +33,6 @@ from pulumi_sandbox.providers.gcp.names import (
     self_link,
 )
 from pulumi_sandbox.providers.gcp.permissions import Needs, of_machine
-from pulumi_sandbox.providers.gcp.restrictions import Restrictions
 from pulumi_sandbox.providers.gcp.types import ACCOUNT, REGION_TEMPLATE, TARGETS, TEMPLATE
 from pulumi_sandbox.providers.secret_digests import digest_paths, redact, with_known_texts
 from pulumi_sandbox.providers.values import UNKNOWN
@@ -81,7 +80,6 @@ class Instances:
     operations: Operations
     account_exists: Callable[[str, str], bool]
     """Returns True if a project has the service account with this address."""
-    restrictions: Restrictions
 
     def insert(
         self,
@@ -101,7 +99,7 @@ class Instances:
         self._check_account(project, instance)
         path = in_zone(project, zone, "instances", name)
         permit(of_machine(project, path, instance, source_template))
-        for refusal in (*_labelled_local_disks(instance), *self.restrictions.instance(project, path, instance)):
+        for refusal in _labelled_local_disks(instance):
             raise refusal
         if self.world.get(INSTANCE, path):
             raise errors.already_exists(path)
@@ -182,8 +180,6 @@ class Instances:
 
     def guest_attributes(self, project: str, zone: str, name: str, query: str, key: str) -> Json:
         record = self._record(project, zone, name)
-        for refusal in self.restrictions.guest_attributes():
-            raise refusal
         if not self.machines.allows_query(record.id):
             raise errors.GoogleError(429, "rateLimitExceeded", "Quota exceeded for guest attribute queries.")
         attributes: dict[str, dict[str, str]] = record.outputs.get(ATTRIBUTES) or {}

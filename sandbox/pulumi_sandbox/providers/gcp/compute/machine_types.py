@@ -78,11 +78,6 @@ def not_in(zone: str, machine_type: MachineType, attached: str) -> str:
     return f"The accelerator type '{attached}' does not exist in zone '{zone}'."
 
 
-def accelerators_in(zone: str) -> list[str]:
-    """Return every accelerator type that a machine of the zone can have."""
-    return sorted({each.accelerator for each in gpu_catalog.machines(cloud="gcp", zone=zone)})
-
-
 def quota_metric(offer: gpu_catalog.Machine, spot: bool) -> str:
     """Return the quota that the GPUs count against, as the API names it in QUOTA_EXCEEDED."""
     metrics = offer.quota.get("spot" if spot else "standard", ()) or offer.quota["standard"]

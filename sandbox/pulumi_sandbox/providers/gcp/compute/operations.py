@@ -1,26 +1,23 @@
-"""Store zonal and global operations of the Compute Engine API in files that all servers of a sandbox share."""
+"""The zonal and global operations of the Compute Engine API, in the emulated cloud state."""
 
 from __future__ import annotations
 
-import contextlib
 import json
-import os
-import re
 import secrets
 import time
 from collections.abc import Mapping
 from contextvars import ContextVar
 from datetime import UTC, datetime
-from pathlib import Path
 from typing import Any
 
 from pulumi_sandbox.providers.gcp.names import everywhere, in_zone, self_link
 from pulumi_sandbox.providers.machines.metadata import operator
+from pulumi_sandbox.world.store import World
 
 Json = dict[str, Any]
 
-# Google's documents give no figure and call the retention "limited". One day is longer than any wait.
-RETENTION_SEC = 24 * 3600
+# The keys of the settings with the operations, and with the operation of a requestId.
+OPERATION, REQUEST = "gcp/operation/", "gcp/request/"
 USER: ContextVar[str | None] = ContextVar("user", default=None)
 """The account of the request that is answered. Without one, it is the sandbox's user."""
 HTTP_PHRASES = {403: "FORBIDDEN", 503: "SERVICE UNAVAILABLE"}
@@ -36,10 +33,10 @@ def number() -> str:
 
 
 class Operations:
-    """The operations of the API, each in one file of a folder."""
+    """The operations of the API, which all servers of a sandbox share."""
 
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder
+    def __init__(self, world: World) -> None:
+        self.world = world
 
     def add(
         self,
@@ -79,46 +76,35 @@ class Operations:
         if error is not None:
             operation["error"] = {"errors": [error]}
             operation |= {"httpErrorStatusCode": code, "httpErrorMessage": HTTP_PHRASES.get(code, "BAD REQUEST")}
-        self._store(name, {"operation": operation, "done": time.time() + sec})
+        self._store(operation, time.time() + sec)
         return self._operation_json(operation, time.time() + max(sec, 1))
 
     def get(self, zone: str, name: str) -> Json | None:
-        try:
-            stored = json.loads((self.folder / f"{name}.json").read_text()) if re.fullmatch(r"[-\w]+", name) else None
-        except (OSError, ValueError):
-            return None
+        stored = json.loads(self.world.setting(f"{OPERATION}{name}") or "null")
         if stored is None or not str(stored["operation"].get("zone", "/zones/")).endswith(f"/zones/{zone}"):
             return None
-        return self._operation_json(stored["operation"], stored["done"])
+        return self._operation_json(**stored)
 
     def all(self, project: str, zone: str) -> list[Json]:
-        """Return the operations of a zone, oldest first. Operations are deleted after one day."""
+        """Return the operations of a zone, oldest first."""
         zone_link = self_link(f"projects/{project}/zones/{zone}")
-        operations = []
-        for file in self.folder.glob("operation-*.json"):
-            with contextlib.suppress(OSError, ValueError):  # another process removed the old file
-                stored = json.loads(file.read_text())
-                if stored["operation"].get("zone") == zone_link:
-                    operations.append(self._operation_json(stored["operation"], stored["done"]))
-        return sorted(operations, key=lambda operation: str(operation["insertTime"]))
+        stored = map(json.loads, self.world.settings(OPERATION))
+        found = [self._operation_json(**each) for each in stored if each["operation"].get("zone") == zone_link]
+        return sorted(found, key=lambda operation: str(operation["insertTime"]))
 
     def finish(self, name: str, sec: float) -> None:
         """Finish a running operation in `sec` seconds, or earlier if it was due earlier."""
-        file = self.folder / f"{name}.json"
-        with contextlib.suppress(OSError, ValueError):  # already removed
-            stored = json.loads(file.read_text())
-            self._store(name, {**stored, "done": min(stored["done"], time.time() + sec)})
+        stored = json.loads(self.world.setting(f"{OPERATION}{name}") or "null")
+        if stored:
+            self._store(stored["operation"], min(stored["done"], time.time() + sec))
 
     def of_request(self, request_id: str, zone: str) -> Json | None:
         """Return the operation that a request with this requestId started."""
-        try:
-            name = (self.folder / f"request-{request_id}").read_text()
-        except OSError:
-            return None
-        return self.get(zone, name)
+        name = self.world.setting(f"{REQUEST}{request_id}")
+        return self.get(zone, name) if name else None
 
     def remember(self, request_id: str, name: str) -> None:
-        (self.folder / f"request-{request_id}").write_text(name)
+        self.world.set_setting(f"{REQUEST}{request_id}", name)
 
     def _operation_json(self, operation: Json, done: float) -> Json:
         if time.time() >= done:
@@ -132,13 +118,5 @@ class Operations:
             "progress": 0,
         }
 
-    def _store(self, name: str, stored: Json) -> None:
-        self.folder.mkdir(parents=True, exist_ok=True)
-        for old in (*self.folder.glob("operation-*.json"), *self.folder.glob("request-*")):
-            if time.time() - old.stat().st_mtime > RETENTION_SEC:
-                old.unlink(missing_ok=True)
-        draft = self.folder / f".{name}.{os.getpid()}"
-        # Errors quote the user's inputs, so only the user may read the file, as with the emulated state.
-        with os.fdopen(os.open(draft, os.O_CREAT | os.O_WRONLY | os.O_TRUNC, 0o600), "w") as file:
-            file.write(json.dumps(stored))
-        draft.replace(self.folder / f"{name}.json")
+    def _store(self, operation: Json, done: float) -> None:
+        self.world.set_setting(f"{OPERATION}{operation['name']}", json.dumps({"operation": operation, "done": done}))

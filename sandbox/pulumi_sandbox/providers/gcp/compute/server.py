@@ -6,20 +6,19 @@ import base64
 import json
 import re
 import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
 from urllib.parse import parse_qs, unquote, urlsplit
 
-from pulumi_sandbox.providers.gcp import ai_endpoints, discovery, errors
+from pulumi_sandbox.providers.gcp import ai_endpoints, errors
 from pulumi_sandbox.providers.gcp.compute.images_api import Images
 from pulumi_sandbox.providers.gcp.compute.instances_api import Instances
 from pulumi_sandbox.providers.gcp.compute.operations import USER, Json, Operations
-from pulumi_sandbox.providers.gcp.compute.project_reads import ProjectReads
 from pulumi_sandbox.providers.gcp.names import everywhere, in_zone, last, self_link
 from pulumi_sandbox.providers.gcp.permissions import Caller, Needs, of_image
-from pulumi_sandbox.providers.gcp.restrictions import COMPUTE
+from pulumi_sandbox.providers.gcp.restrictions import COMPUTE, Restrictions
 from pulumi_sandbox.providers.machines import local_server
 from pulumi_sandbox.providers.machines.local_server import Answer, LocalServer
 from pulumi_sandbox.providers.machines.metadata import (
@@ -33,46 +32,6 @@ from pulumi_sandbox.providers.machines.metadata import (
 )
 from pulumi_sandbox.providers.machines.metadata import refusal as metadata_refusal
 from pulumi_sandbox.providers.machines.metadata import text as text_answer
-
-# The discovery document does not say which parameters of a method exclude each other. So the sandbox refuses those that
-# no known client sends together. A row has the verb, the path below the project, and the parameters of a client.
-KNOWN_PARAMETERS: tuple[tuple[str, str, frozenset[str]], ...] = tuple(
-    (verb, path, frozenset(parameters.split()))
-    for verb, path, parameters in (
-        # SchedMD/slurm-gcp (aggregated lists of instances) and yugabyte/yugabyte-db (operations of one machine).
-        ("GET", r".+/(instances|operations|images|instanceTemplates|routers)", "filter maxResults pageToken"),
-        # dstackai/dstack, for images. The sandbox sorts only operations, as the description of orderBy advises.
-        ("GET", r"zones/[^/]+/operations", "orderBy maxResults pageToken"),
-        # apache/airflow, ComputeEngineInsertInstanceFromTemplateOperator.
-        ("POST", r"zones/[^/]+/instances", "sourceInstanceTemplate requestId"),
-        # The description of requestId in the discovery document: it makes any change safe to repeat.
-        ("POST", r"global/images|.+/instances/[^/]+/(start|stop|setMetadata)", "requestId"),
-        ("DELETE", r".+", "requestId"),
-        # gcloud compute instances stop --discard-local-ssd.
-        ("POST", r".+/instances/[^/]+/stop", "discardLocalSsd"),
-        # gcloud compute instances get-guest-attributes, and get-serial-port-output.
-        ("GET", r".+/getGuestAttributes", "queryPath"),
-        ("GET", r".+/getGuestAttributes", "variableKey"),
-        ("GET", r".+/serialPort", "port start"),
-    )
-)
-
-
-def unknown_parameters(verb: str, path: str, query: Mapping[str, Sequence[str]]) -> Iterator[errors.GoogleError]:
-    """Yield the error of a request whose parameters no known client sends together."""
-    # Each method of Google's APIs has parameters such as `alt` and `fields`.
-    parameters = query.keys() - discovery.document(COMPUTE)["parameters"].keys()
-    if {"filter", "orderBy"} <= parameters:
-        # The answer to a list of addresses (github.com/doitintl/kubeip/issues/132).
-        text = "Specifying both a list filter and sort order is not currently supported."
-        yield errors.invalid("orderBy", query["orderBy"][-1], text)
-    elif parameters and not any(
-        parameters <= known for one, pattern, known in KNOWN_PARAMETERS if one == verb and re.fullmatch(pattern, path)
-    ):
-        names = ", ".join(sorted(parameters))
-        text = f"The sandbox knows no client that sends {names} together in {verb} {path}"
-        yield errors.GoogleError(400, "sandbox", f"{text}; KNOWN_PARAMETERS lists the clients.")
-
 
 API = re.compile(r"/(?:compute/v1/)?projects/(?P<project>[^/]+)(?:/(?P<rest>.+))?")
 REQUEST_ID = re.compile(r"[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}")
@@ -108,7 +67,7 @@ class ComputeApi:
         self,
         instances: Instances,
         operations: Operations,
-        reads: ProjectReads,
+        restrictions: Restrictions,
         engine_gone: Callable[[], bool] = lambda: False,
         caller: Caller | None = None,
     ) -> None:
@@ -116,7 +75,7 @@ class ComputeApi:
         self.operations = operations
         self.engine_gone = engine_gone
         self.caller = caller
-        self._reads = reads
+        self.restrictions = restrictions
         self.images = Images(instances.world, instances.machines, operations)
         self._requests: dict[str, threading.Lock] = {}
         zone, name = r"zones/(?P<zone>[^/]+)", r"(?P<name>[^/]+)"
@@ -144,14 +103,7 @@ class ComputeApi:
                 ("GET", rf"{zone}/operations", self._operations),
                 ("GET", rf"{zone}/operations/{name}", self._operation),
                 ("GET", rf"(?P<place>regions/[^/]+|global)/instanceTemplates/{name}", self._template),
-                (
-                    "GET",
-                    rf"{zone}/machineTypes/{name}",
-                    lambda r, zone, name: reads.machine_type(r.project, zone, name),
-                ),
-                ("GET", "", lambda r: reads.project(r.project)),
-                ("GET", r"regions/(?P<name>[^/]+)", lambda r, name: reads.region(r.project, name)),
-                ("GET", rf"global/images/(?:family/)?{name}", self._image),
+                ("GET", rf"global/images/{name}", lambda r, name: self.images.get(r.project, name)),
                 ("POST", r"global/images", self._insert_image),
                 ("GET", r"global/images", self._images),
                 ("DELETE", rf"global/images/{name}", self._delete_image),
@@ -162,17 +114,6 @@ class ComputeApi:
                 ),
                 ("GET", rf"global/operations/{name}", lambda r, name: self._operation(r, "", name)),
                 ("GET", r"aggregated/instanceTemplates", self._templates),
-                (
-                    "GET",
-                    rf"{zone}/acceleratorTypes/{name}",
-                    lambda r, zone, name: reads.accelerator_type(r.project, zone, name),
-                ),
-                (
-                    "GET",
-                    rf"regions/(?P<region>[^/]+)/subnetworks/{name}",
-                    lambda r, region, name: reads.subnetwork(r.project, region, name),
-                ),
-                ("GET", r"regions/(?P<region>[^/]+)/routers", lambda r, region: reads.routers(r.project, region)),
             )
         ]
 
@@ -188,11 +129,13 @@ class ComputeApi:
         url_parts = API.fullmatch(path)
         if url_parts is None:
             raise errors.GoogleError(404, "notFound", f"The requested URL {path} was not found on this server.")
-        for refusal in self.instances.restrictions.document(COMPUTE, quota_project or url_parts["project"]):
+        for refusal in self.restrictions.document(COMPUTE, quota_project or url_parts["project"]):
             raise refusal
         rest = url_parts["rest"] or ""
-        for refusal in unknown_parameters(method, rest, query):
-            raise refusal
+        if {"filter", "orderBy"} <= query.keys():
+            # The answer to a list of addresses (github.com/doitintl/kubeip/issues/132).
+            text = "Specifying both a list filter and sort order is not currently supported."
+            raise errors.invalid("orderBy", query["orderBy"][-1], text)
         USER.set(account)
         for denied in self.caller.call(account, method, url_parts["project"], rest) if self.caller else ():
             raise denied
@@ -302,10 +245,6 @@ class ComputeApi:
     def _template(self, request: Request, place: str, name: str) -> Json:
         return self.instances.template(f"projects/{request.project}/{place}/instanceTemplates/{name}")
 
-    def _image(self, request: Request, name: str) -> Json:
-        """Return an image that a client created. Any other image exists, as those of Google's projects do."""
-        return self.images.get(request.project, name) or self._reads.image(request.project, name)
-
     def _images(self, request: Request) -> Json:
         rows = apply_filter(self.images.all(request.project), request.one("filter"))
         return list_response("compute#imageList", f"projects/{request.project}/global/images", *page_of(rows, request))
@@ -413,7 +352,8 @@ def answer_http(api: ComputeApi, project: str, handler: local_server.Request) ->
         except ValueError:
             raise errors.GoogleError(400, "parseError", "Invalid JSON payload received.") from None
         if url.path.startswith(ai_endpoints.PREFIX):
-            return as_json(200, ai_endpoints.answer(api.instances.world, handler.command, url.path, document))
+            world = api.instances.world
+            return as_json(200, ai_endpoints.answer(world, handler.command, url.path, query, document))
         charged = handler.headers.get("X-Goog-User-Project", "")
         return as_json(200, api.answer(handler.command, url.path, query, document, account_of(token), charged))
     except errors.GoogleError as error:

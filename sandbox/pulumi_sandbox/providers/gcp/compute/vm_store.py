@@ -22,7 +22,6 @@ from typing import Any
 from pulumi_sandbox.providers.gcp import errors, types
 from pulumi_sandbox.providers.gcp.compute.operations import Json, Operations, now, number
 from pulumi_sandbox.providers.gcp.names import in_zone, last, part, self_link
-from pulumi_sandbox.providers.gcp.restrictions import Restrictions
 from pulumi_sandbox.providers.machines import settings
 from pulumi_sandbox.providers.machines.metadata import SCOPES, Machine, service_accounts
 from pulumi_sandbox.providers.machines.supervisor import SOFT_OFF
@@ -100,7 +99,6 @@ class VirtualMachines:
     operations: Operations
     disks: Path
     """The folder with the disk of each machine, named after the machine's id."""
-    restrictions: Restrictions = field(default_factory=Restrictions)
     rates: dict[str, QueryRate] = field(default_factory=dict)
     """The query rates of the VMs by path; each process counts only the queries that it answers."""
     _preemption_watchers: set[threading.Thread] = field(default_factory=set)
@@ -328,7 +326,7 @@ class VirtualMachines:
     def _attributes(self, path: str) -> dict[str, dict[str, str]] | None:
         record = self.world.get(INSTANCE, path)
         enabled = record and metadata_of(record.outputs).get("enable-guest-attributes", "").upper() == "TRUE"
-        if record is None or not enabled or any(self.restrictions.guest_attributes()):
+        if record is None or not enabled:
             return None
         return record.outputs.get(ATTRIBUTES) or {}
 

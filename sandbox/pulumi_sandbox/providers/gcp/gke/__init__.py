@@ -1,1 +1,1 @@
-"""GKE: clusters, and the refusals and the nodes of node pools."""
+"""GKE: clusters, and the refusals of node pools."""

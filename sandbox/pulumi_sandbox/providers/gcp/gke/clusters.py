@@ -12,21 +12,10 @@ from pulumi_sandbox.providers.gcp.outputs.container import ClusterFacts, dns_cac
 from pulumi_sandbox.providers.gcp.references import hint
 from pulumi_sandbox.providers.gcp.site import Site
 from pulumi_sandbox.providers.gcp.world import ExistingResources
-from pulumi_sandbox.providers.inputs import rows, table, text_of
+from pulumi_sandbox.providers.inputs import rows, text_of
 
 Json = dict[str, Any]
 GET_CLUSTER = "gcp:container/getCluster:getCluster"
-# The results of the function that are lists of at most one object, with the names of these objects in the resource.
-_PLURAL = {
-    "masterAuths": "masterAuth",
-    "releaseChannels": "releaseChannel",
-    "workloadIdentityConfigs": "workloadIdentityConfig",
-    "nodeConfigs": "nodeConfig",
-    "dnsConfigs": "dnsConfig",
-    "privateClusterConfigs": "privateClusterConfig",
-    "networkPolicies": "networkPolicy",
-    "binaryAuthorizations": "binaryAuthorization",
-}
 
 
 @dataclass(frozen=True)
@@ -47,9 +36,7 @@ class Clusters:
             "location": part(path, "locations"),
             "project": part(path, "projects"),
         }
-        result = self.lookup(arguments)
-        singular: Json = {name: next(iter(rows(result.get(plural))), {}) for plural, name in _PLURAL.items()}
-        return _facts(path, {**result, **singular})
+        return _facts(path, self.lookup(arguments))
 
     # -- the function -------------------------------------------------------------------------------------------------
 
@@ -64,27 +51,17 @@ class Clusters:
         return f"{path} not found{hint(path)}" if listed and not self.existing.exists(path) else ""
 
     def from_world(self, arguments: Mapping[str, Any], site: Site, example: Mapping[str, Any]) -> Json:
-        """Return the results that override those of the example: of a cluster in the world, or a cluster's address."""
+        """Return the results that override those of the example: the cluster's address, version and zones."""
         path = lookup_path(arguments, site)
         row = self.existing.world.get(types.CLUSTER, path)
-        if row is None:
-            place = part(path, "locations")
-            cache = dns_cache(text_of(example, "masterVersion"))
-            return {
-                "endpoint": endpoint(path),
-                "nodeLocations": site.default_zones(place),
-                "addonsConfigs": [{"dnsCacheConfigs": [cache]}],
-            }
-        lists = {plural: [table(row.outputs.get(name))] for plural, name in _PLURAL.items() if row.outputs.get(name)}
-        lists["addonsConfigs"] = [
-            {"dnsCacheConfigs": [table(row.outputs.get("addonsConfig")).get("dnsCacheConfig", {})]}
-        ]
-        kept = (
-            "endpoint", "enableAutopilot", "masterVersion", "network", "nodeLocations", "nodeVersion", "selfLink",
-            "servicesIpv4Cidr", "subnetwork", "clusterIpv4Cidr", "datapathProvider", "networkingMode",
-            "deletionProtection", "resourceLabels",
-        )  # fmt: skip
-        return {**{name: row.outputs[name] for name in kept if row.outputs.get(name) is not None}, **lists}
+        known: Mapping[str, Any] = {
+            "endpoint": endpoint(path),
+            "masterVersion": text_of(example, "masterVersion"),
+            "nodeLocations": site.default_zones(part(path, "locations")),
+            **(row.outputs if row else {}),
+        }
+        result = {name: known[name] for name in ("endpoint", "masterVersion", "nodeLocations")}
+        return {**result, "addonsConfigs": [{"dnsCacheConfigs": [dns_cache(known["masterVersion"])]}]}
 
 
 def lookup_path(arguments: Mapping[str, Any], site: Site) -> str:
@@ -100,5 +77,4 @@ def _facts(path: str, outputs: Mapping[str, Any]) -> ClusterFacts:
         path,
         str(outputs.get("masterVersion") or ""),
         tuple(dict.fromkeys([*own_zone, *rows(outputs.get("nodeLocations"))])),
-        text_of(table(outputs.get("workloadIdentityConfig")), "workloadPool"),
     )

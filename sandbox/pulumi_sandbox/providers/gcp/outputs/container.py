@@ -1,7 +1,6 @@
-"""Compute ids and outputs of GKE clusters and node pools, as the provider reads them back.
+"""Compute the ids of GKE clusters and node pools, and the outputs that programs and the scheduler read.
 
-Sources of the defaults: terraform-provider-google e03b7622, google/services/container/node_config.go (scopes) and
-resource_container_node_pool.go; discovery document container v1 (NodeConfig, NodePool, UpgradeSettings).
+Source of the defaults: discovery document container v1 (NodeConfig).
 """
 
 from __future__ import annotations
@@ -12,29 +11,21 @@ from typing import Any
 
 from pulumi_sandbox.providers.gcp import types
 from pulumi_sandbox.providers.gcp.compute import machine_types
-from pulumi_sandbox.providers.gcp.names import COMPUTE_API, last, part, region_of
-from pulumi_sandbox.providers.gcp.outputs.machine import Located, fingerprint, keep_or_make, labels
+from pulumi_sandbox.providers.gcp.names import last, part
+from pulumi_sandbox.providers.gcp.outputs.located import Located, keep_or_make, labels
 from pulumi_sandbox.providers.gcp.site import Site, Values
 from pulumi_sandbox.providers.inputs import rows, table, text_of
 
 GPU_TAINT = {"key": "nvidia.com/gpu", "value": "present", "effect": "NO_SCHEDULE"}
 ARM_TAINT = {"key": "kubernetes.io/arch", "value": "arm64", "effect": "NO_SCHEDULE"}
 QUEUED_TAINT = {"key": "cloud.google.com/gke-queued", "value": "true", "effect": "NO_SCHEDULE"}
-DEFAULT_MACHINE, DEFAULT_DISK_GB, DEFAULT_PODS = "e2-medium", 100, 110
+DEFAULT_MACHINE, DEFAULT_DISK_GB = "e2-medium", 100
 # The first version whose nodes get a driver if a pool names none (docs.cloud.google.com/kubernetes-engine/docs/how-to/
 # gpus, 2026-04-08).
 FIRST_DRIVER = (1, 30, 1, 1156000)
 # The first version with which Standard clusters have NodeLocal DNSCache by default (docs.cloud.google.com/
 # kubernetes-engine/docs/how-to/nodelocal-dns-cache).
 FIRST_DNS_CACHE = (1, 34, 1, 3720000)
-_AUTH = "https://www.googleapis.com/auth/"
-SCOPES = [
-    f"{_AUTH}{name}"
-    for name in (
-        "devstorage.read_only", "logging.write", "monitoring", "service.management.readonly", "servicecontrol",
-        "trace.append",
-    )
-]  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -44,7 +35,6 @@ class ClusterFacts:
     path: str
     version: str
     zones: tuple[str, ...] = ()
-    workload_pool: str = ""
 
 
 def location(inputs: Values, site: Site) -> str:
@@ -79,11 +69,6 @@ def group_name(path: str, zone: str) -> str:
     return f"gke-{part(path, 'clusters')}-{last(path)}-{digest}"
 
 
-def group_links(path: str, zone: str, collection: str) -> str:
-    project = part(path, "projects")
-    return f"{COMPUTE_API}projects/{project}/zones/{zone}/{collection}/{group_name(path, zone)}-grp"
-
-
 def accelerators(config: Values) -> list[Values]:
     """Return the GPUs of a node configuration; a block with a count of 0 has no effect (upstream, expandNodeConfig)."""
     return [table(row) for row in rows(config.get("guestAccelerators")) if table(row).get("count")]
@@ -110,7 +95,6 @@ def node_pool(at: Located, facts: ClusterFacts) -> Values:
     zones = rows(inputs.get("nodeLocations")) or list(facts.zones)
     size = inputs.get("nodeCount")
     initial = keep_or_make(old, "initialNodeCount", lambda: inputs.get("initialNodeCount") or size or 0)
-    network = {"createPodRange": False, "enablePrivateNodes": False, **table(inputs.get("networkConfig"))}
     return {
         "project": part(at.path, "projects"),
         "location": part(at.path, "locations"),
@@ -119,42 +103,16 @@ def node_pool(at: Located, facts: ClusterFacts) -> Values:
         "nodeCount": size if size is not None else keep_or_make(old, "nodeCount", lambda: initial),
         "nodeLocations": zones,
         "version": text_of(inputs, "version") or old.get("version") or facts.version,
-        "maxPodsPerNode": inputs.get("maxPodsPerNode") or DEFAULT_PODS,
-        "management": {"autoRepair": True, "autoUpgrade": True, **table(inputs.get("management"))},
-        "upgradeSettings": _upgrades(table(inputs.get("upgradeSettings"))),
-        "networkConfig": network,
         "nodeConfig": node_config(at, facts),
-        "instanceGroupUrls": [group_links(at.path, zone, "instanceGroupManagers") for zone in zones],
-        "managedInstanceGroupUrls": [group_links(at.path, zone, "instanceGroups") for zone in zones],
-        "operation": "",
     }
-
-
-def _upgrades(given: Values) -> Values:
-    settings = {"strategy": "SURGE", **given}
-    # The default of a pool without settings (docs.cloud.google.com/kubernetes-engine/docs/concepts/
-    # node-pool-upgrade-strategies). Settings without the two numbers are sent as 0 and 0
-    # (hashicorp/terraform-provider-google#17164).
-    number = 0 if given else 1
-    return {"maxSurge": number, "maxUnavailable": 0, **settings} if settings["strategy"] == "SURGE" else settings
 
 
 def node_config(at: Located, facts: ClusterFacts) -> Values:
     given, old = table(at.inputs.get("nodeConfig")), table(at.old.get("nodeConfig"))
     config: Values = {
         "diskSizeGb": DEFAULT_DISK_GB,
-        "diskType": "pd-balanced",
         "imageType": "COS_CONTAINERD",
-        "localSsdCount": 0,
-        "loggingVariant": "DEFAULT",
         "machineType": DEFAULT_MACHINE,
-        "metadata": {"disable-legacy-endpoints": "true"},
-        "oauthScopes": SCOPES,
-        "preemptible": False,
-        "serviceAccount": "default",
-        "shieldedInstanceConfig": {"enableIntegrityMonitoring": True, "enableSecureBoot": False},
-        "spot": False,
-        **({"workloadMetadataConfig": {"mode": "GKE_METADATA"}} if facts.workload_pool else {}),
         **{name: value for name, value in given.items() if value is not None},
     }
     config["guestAccelerators"] = [_with_driver(row, facts.version) for row in accelerators(given)]
@@ -190,48 +148,16 @@ def _taints(at: Located, config: Values, old: Values) -> list[Any]:
 
 
 def cluster(at: Located, zones: list[str], default_version: str) -> Values:
-    """Return the outputs of a cluster. `zones` are those of its region."""
-    inputs, old = at.inputs, at.old
+    """Return the outputs of a cluster that its node pools take. `zones` are those of its region."""
     place = part(at.path, "locations")
-    version = text_of(inputs, "minMasterVersion") or old.get("masterVersion") or default_version
+    version = text_of(at.inputs, "minMasterVersion") or at.old.get("masterVersion") or default_version
     if len(version_numbers(str(version))) < 4:  # a prefix such as 1.34 names the newest patch of GKE
         version = default_version if default_version.startswith(f"{version}.") else f"{version}.0-gke.1000000"
-    project = part(at.path, "projects")
-    own_labels = labels({"labels": inputs.get("resourceLabels")}, at.site)
     return {
-        "project": project,
+        "project": part(at.path, "projects"),
         "location": place,
         "endpoint": endpoint(at.path),
-        "selfLink": f"https://container.googleapis.com/v1/{at.path}",
         "masterVersion": version,
-        "emulatedVersion": "",
-        "nodeVersion": text_of(inputs, "nodeVersion") or version,
-        "labelFingerprint": fingerprint(own_labels["effectiveLabels"]),
-        **own_labels,
-        "operation": "",
-        "clusterIpv4Cidr": text_of(inputs, "clusterIpv4Cidr") or "10.8.0.0/14",
-        "servicesIpv4Cidr": text_of(table(inputs.get("ipAllocationPolicy")), "servicesIpv4CidrBlock")
-        or "34.118.224.0/20",
-        "addonsConfig": {"dnsCacheConfig": dns_cache(str(version)), **table(inputs.get("addonsConfig"))},
-        "tpuIpv4CidrBlock": "",
-        "nodeLocations": rows(inputs.get("nodeLocations")) or ([] if place in zones else zones[:3]),
-        "network": text_of(inputs, "network") or f"projects/{project}/global/networks/default",
-        "subnetwork": text_of(inputs, "subnetwork")
-        or f"projects/{project}/regions/{region_of(place) if place.count('-') == 2 else place}/subnetworks/default",
-        "deletionProtection": inputs.get("deletionProtection") is not False,
-        "enableAutopilot": inputs.get("enableAutopilot") is True,
-        "enableShieldedNodes": inputs.get("enableShieldedNodes") is not False,
-        "releaseChannel": {"channel": "REGULAR", **table(inputs.get("releaseChannel"))},
-        "networkingMode": text_of(inputs, "networkingMode") or "VPC_NATIVE",
-        "datapathProvider": text_of(inputs, "datapathProvider"),
-        "masterAuth": {
-            "clientCertificate": "",
-            "clientCertificateConfig": {"issueClientCertificate": False},
-            "clientKey": "",
-            "clusterCaCertificate": CERTIFICATE,
-        },
+        "nodeLocations": rows(at.inputs.get("nodeLocations")) or ([] if place in zones else zones[:3]),
+        **labels({"labels": at.inputs.get("resourceLabels")}, at.site),
     }
-
-
-# A text in the form of a certificate, without a key behind it.
-CERTIFICATE = "LS0tLS1CRUdJTiBDRVJUSUZJQ0FURS0tLS0tCnNhbmRib3gKLS0tLS1FTkQgQ0VSVElGSUNBVEUtLS0tLQo="

@@ -1,4 +1,7 @@
-"""The ids of the Google resources that are emulated, and the outputs that the provider adds to their inputs."""
+"""The ids of the Google resources that are emulated, and the outputs that programs read.
+
+All other outputs are placeholders (placeholders.py). container.py has those of GKE.
+"""
 
 from __future__ import annotations
 
@@ -7,12 +10,20 @@ from collections.abc import Callable, Collection, Mapping
 from uuid import uuid4
 
 from pulumi_sandbox.providers.gcp import types
-from pulumi_sandbox.providers.gcp.compute.operations import number
-from pulumi_sandbox.providers.gcp.names import last, part, relative, service_account_email
-from pulumi_sandbox.providers.gcp.outputs import container, services
-from pulumi_sandbox.providers.gcp.outputs.machine import Located, group, template
+from pulumi_sandbox.providers.gcp.compute.operations import now, number
+from pulumi_sandbox.providers.gcp.names import (
+    absolute,
+    everywhere,
+    last,
+    part,
+    relative,
+    self_link,
+    service_account_email,
+)
+from pulumi_sandbox.providers.gcp.outputs import container
+from pulumi_sandbox.providers.gcp.outputs.located import Located, keep_or_make, labels
 from pulumi_sandbox.providers.gcp.site import Site, Values
-from pulumi_sandbox.providers.inputs import table, text_of
+from pulumi_sandbox.providers.inputs import rows, table, text_of
 from pulumi_sandbox.providers.resource import Resource
 from pulumi_sandbox.providers.sdk.reader import snake
 from pulumi_sandbox.providers.sdk.replace import PLACEHOLDER
@@ -162,14 +173,91 @@ def plain(res: Resource, site: Site) -> Values:
 
 
 def computed(token: str, inputs: Values, old: Values, site: Site, path: str) -> Values:
-    """Return all outputs that the provider adds to the inputs."""
+    """Return the outputs that the provider adds to the inputs, and that programs read."""
     project, region, _ = site.place(inputs)
+    at = Located(inputs, old, site, path, region)
     made = {} if token in types.WITHOUT_PROJECT else {"project": project}
-    return made | _KINDS[token](Located(inputs, old, site, path, region))
+    if token in types.IN_REGION:
+        made["region"] = region
+    if token in types.LABELLED:
+        made |= labels(inputs, site)
+    if token in _LINKED:
+        made["selfLink"] = self_link(path)
+    return made | (_KINDS[token](at) if token in _KINDS else {})
 
 
+def _template(at: Located) -> Values:
+    numeric = keep_or_make(at.old, "numericId", number)
+    if "/global/" not in at.path:
+        return {"numericId": numeric}
+    link = f"{self_link(at.path)}?uniqueId={numeric}"
+    return {"numericId": numeric, "selfLinkUnique": link, "region": text_of(at.inputs, "region")}
+
+
+def _group(at: Located) -> Values:
+    zones = [last(zone) for zone in rows(at.inputs.get("distributionPolicyZones")) if isinstance(zone, str)]
+    size = at.inputs.get("targetSize")
+    return {
+        "instanceGroup": self_link(at.path).replace("/instanceGroupManagers/", "/instanceGroups/"),
+        "targetSize": size if size is not None else at.old.get("targetSize") or 0,
+        "distributionPolicyZones": zones
+        or rows(at.old.get("distributionPolicyZones"))
+        or at.site.default_zones(at.region),
+    }
+
+
+def _account(at: Located) -> Values:
+    email = last(at.path)
+    return {"email": email, "member": f"serviceAccount:{email}", "name": at.path}
+
+
+def _identity_pool(at: Located) -> Values:
+    """The API returns names with the project's number."""
+    return {"name": f"projects/{at.site.number}/{at.path.split('/', 2)[2]}"}
+
+
+def _secret_version(at: Located) -> Values:
+    return {"enabled": at.inputs.get("enabled") is not False, "name": at.path, "version": last(at.path)}
+
+
+def _repository(at: Located) -> Values:
+    place, kind = text_of(at.inputs, "location") or at.region, text_of(at.inputs, "format").lower()
+    address = f"{place}-{kind}.pkg.dev/{part(at.path, 'projects')}/{last(at.path)}"
+    return {"location": place, "name": last(at.path), "registryUri": address}
+
+
+def _ai_endpoint(at: Located) -> Values:
+    name, location = text_of(at.inputs, "name"), text_of(at.inputs, "location")
+    dns = f"{name}.{location}-{at.site.place(at.inputs)[0]}.prediction.vertexai.goog"
+    return {
+        "createTime": keep_or_make(at.old, "createTime", now),
+        "dedicatedEndpointDns": dns if at.inputs.get("dedicatedEndpointEnabled") is True else "",
+        "deployedModels": [],
+        "etag": keep_or_make(at.old, "etag", number),
+        # Optional and computed: it is what Google returns, and no difference if the program leaves it out.
+        "trafficSplit": at.inputs.get("trafficSplit") or keep_or_make(at.old, "trafficSplit", lambda: "{}"),
+    }
+
+
+def _subnetwork(at: Located) -> Values:
+    project, network = part(at.path, "projects"), text_of(at.inputs, "network")
+    path = absolute(network, project) if "/" in network else everywhere(project, "networks", network)
+    return {"network": self_link(path), "privateIpGoogleAccess": bool(at.inputs.get("privateIpGoogleAccess"))}
+
+
+_LINKED = (*types.TEMPLATES, types.REGION_GROUP, types.NETWORK, types.SUBNETWORK, types.FIREWALL, types.ROUTER)
 _KINDS: dict[str, Callable[[Located], Values]] = {
-    **dict.fromkeys(types.TEMPLATES, template),
-    types.REGION_GROUP: group,
-    **services.KINDS,
+    **dict.fromkeys(types.TEMPLATES, _template),
+    types.REGION_GROUP: _group,
+    types.SUBNETWORK: _subnetwork,
+    types.ACCOUNT: _account,
+    types.CUSTOM_ROLE: lambda at: {"name": at.path},
+    types.POOL: _identity_pool,
+    types.POOL_PROVIDER: _identity_pool,
+    types.SECRET: lambda at: {"name": f"projects/{at.site.number}/secrets/{last(at.path)}"},
+    types.SECRET_VERSION: _secret_version,
+    types.TRIGGER: lambda at: {"location": text_of(at.inputs, "location") or "global", "triggerId": last(at.path)},
+    types.REPOSITORY: _repository,
+    types.ALERT_POLICY: lambda at: {"name": at.path},
+    types.AI_ENDPOINT: _ai_endpoint,
 }

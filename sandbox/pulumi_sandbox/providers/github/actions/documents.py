@@ -6,7 +6,6 @@ of the fields and their types: GitHub's OpenAPI description (`@octokit/openapi` 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Any
 
@@ -27,44 +26,6 @@ def instant(unix: float | None) -> str | None:
 
 def account(login: str, kind: str = "Organization") -> Json:
     return {"login": login, "id": number(login), "type": kind, "html_url": f"{WEB}/{login}"}
-
-
-def app(number_text: str, owner: str, permissions: Mapping[str, str]) -> Json:
-    """Return a GitHub App."""
-    slug = app_slug(number_text)
-    return {
-        "id": int(number_text),
-        "slug": slug,
-        "name": slug,
-        "owner": account(owner),
-        "html_url": f"{WEB}/apps/{slug}",
-        "permissions": dict(permissions),
-        "events": [],
-    }
-
-
-def app_slug(number_text: str) -> str:
-    return f"sandbox-app-{number_text}"
-
-
-def installation(app_number: str, number_text: str, owner: str, permissions: Mapping[str, str]) -> Json:
-    """Return an installation of a GitHub App."""
-    return {
-        "id": int(number_text),
-        "account": account(owner),
-        "repository_selection": "all",
-        "html_url": f"{WEB}/organizations/{owner}/settings/installations/{number_text}",
-        "app_id": int(app_number),
-        "app_slug": app_slug(app_number),
-        "permissions": dict(permissions),
-        "events": [],
-        "suspended_at": None,
-    }
-
-
-def runner_release(version: str, published: str) -> Json:
-    """Return a release of actions/runner. Its files are not emulated."""
-    return {"tag_name": f"v{version}", "name": f"v{version}", "published_at": f"{published}T09:00:00Z", "assets": []}
 
 
 def repository(base: str, row: Repository) -> Json:

@@ -111,7 +111,6 @@ DEPLOYMENT, DAEMON_SET = "kubernetes:apps/v1:Deployment", "kubernetes:apps/v1:Da
 RUNNER_SET = "kubernetes:actions.github.com/v1alpha1:AutoscalingRunnerSet"
 PART_OF, VERSION = "app.kubernetes.io/part-of", "app.kubernetes.io/version"
 WATCHES = "actions.github.com/controller-watch-single-namespace"
-STRATEGY = "DEVICE_LIST_STRATEGY"
 RUNNER_IMAGE = "ghcr.io/actions/actions-runner:latest"
 MAX_NAME_LENGTH = 63
 
@@ -167,9 +166,7 @@ def _plugin(release: str, _: str, values: Values, __: str) -> Iterator[Object]:
     if inner(values, "devicePlugin", "enabled") is False:
         return
     labels = {"app.kubernetes.io/name": PLUGIN, "app.kubernetes.io/instance": release}
-    strategies = values.get("deviceListStrategy") or "envvar"
-    strategy = {"name": STRATEGY, "value": strategies if isinstance(strategies, str) else ",".join(strategies)}
-    container = {"name": f"{PLUGIN}-ctr", "resources": values.get("resources") or {}, "env": [strategy]}
+    container = {"name": f"{PLUGIN}-ctr", "resources": values.get("resources") or {}}
     chosen = {
         name: values[name] for name in ("affinity", "nodeSelector", "tolerations") if values.get(name) is not None
     }

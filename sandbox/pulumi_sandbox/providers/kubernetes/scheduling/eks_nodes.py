@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Mapping
 from fractions import Fraction
 from math import ceil
@@ -12,7 +11,7 @@ import gpu_catalog
 
 from pulumi_sandbox.providers.aws.references import scaling_groups
 from pulumi_sandbox.providers.kubernetes.cluster import is_cluster
-from pulumi_sandbox.providers.kubernetes.objects import inner, items, pairs
+from pulumi_sandbox.providers.kubernetes.objects import inner, pairs
 from pulumi_sandbox.providers.kubernetes.quantities import amounts
 from pulumi_sandbox.providers.kubernetes.scheduling.nodes import (
     ARCHITECTURES,
@@ -23,8 +22,6 @@ from pulumi_sandbox.providers.kubernetes.scheduling.nodes import (
     Taint,
     number,
     taints,
-    text_of,
-    toolkit,
 )
 from pulumi_sandbox.world.store import Record, World
 
@@ -35,12 +32,8 @@ NODE_GROUP, TAG, TEMPLATE = (
 # cluster-autoscaler/cloudprovider/aws/README.md, "Auto-Discovery Setup").
 TEMPLATE_TAG = "k8s.io/cluster-autoscaler/node-template/"
 LABELS_OF_TYPE = ("node.kubernetes.io/instance-type", "kubernetes.io/arch", "kubernetes.io/os")
-# The default instance type and disk size (docs.aws.amazon.com/eks/latest/APIReference/API_Nodegroup.html).
+# The default instance type (docs.aws.amazon.com/eks/latest/APIReference/API_Nodegroup.html).
 DEFAULT_TYPE = "t3.medium"
-DEFAULT_DISK_GIB = 20
-# The user data puts the pods' files on the local disks of the instance, as one array: settings of nodeadm (awslabs/
-# amazon-eks-ami@81fec2e:nodeadm/doc/api.md, LocalStorageOptions), or a command of Bottlerocket.
-INSTANCE_STORE = re.compile(r'\bstrategy: *"?RAID0\b|"ephemeral-storage", *"init"')
 
 
 def groups(world: World, cluster: str) -> Iterator[Group]:
@@ -98,31 +91,10 @@ def _pattern(world: World, name: str, row: Record) -> Node:
     }
     size = {"cpu": Fraction(machine.vcpus), "memory": Fraction(machine.memory_gib) * 1024**3} if machine else {}
     gpus = ceil(machine.gpu_count) if machine and _has_driver(ami) and gpu_catalog.is_nvidia(machine) else 0
-    size[DISK] = _disk(ami, inputs, template, machine)
     # NVIDIA variants of Bottlerocket contain the device plugin
     # (docs.aws.amazon.com/eks/latest/userguide/eks-ami-nvidia.html).
     has_plugin = ami.startswith("BOTTLEROCKET_") and "NVIDIA" in ami
-    return Node(
-        "", labels, taints(inputs.get("taints")), size, gpus, has_plugin, toolkit(ami, template.get("userData"))
-    )
-
-
-def _disk(
-    ami: str, given: Mapping[str, Any], template: Mapping[str, Any], machine: gpu_catalog.Machine | None
-) -> Fraction:
-    """Return the bytes of the disk that pods may request.
-
-    The kubelet reserves 1 GiB, and a tenth for eviction (awslabs/
-    amazon-eks-ami@e48b98a:nodeadm/internal/kubelet/config.go). On Bottlerocket the disk is the second volume.
-    """
-    device = "/dev/xvdb" if ami.startswith("BOTTLEROCKET_") else "/dev/xvda"
-    volumes = {
-        one.get("deviceName"): inner(one, "ebs", "volumeSize") for _, one in items(template.get("blockDeviceMappings"))
-    }
-    gib: float = number(volumes.get(device)) or number(given.get("diskSize")) or DEFAULT_DISK_GIB
-    if machine and machine.local_disks.size_gib and INSTANCE_STORE.search(text_of(template.get("userData"))):
-        gib = machine.local_disks.size_gib
-    return (Fraction(gib) * 9 / 10 - 1) * 1024**3
+    return Node("", labels, taints(inputs.get("taints")), size, gpus, has_plugin)
 
 
 def _has_driver(ami: str) -> bool:

@@ -7,10 +7,9 @@ checks run in the order of the default profile. The first failed check gives the
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
 from fractions import Fraction
-from typing import Any
+from typing import Any, TypeAlias
 
 from pulumi_sandbox.providers.kubernetes.objects import inner, items, meets, pairs
 from pulumi_sandbox.providers.kubernetes.quantities import amounts
@@ -21,14 +20,8 @@ NO_AFFINITY = "node(s) didn't match Pod's node affinity/selector"
 NO_NODES = "no nodes available to schedule pods"
 BLOCKING = ("NoSchedule", "NoExecute")
 Amounts = Mapping[str, Fraction]
-
-
-@dataclass(frozen=True)
-class Misfit:
-    """The reasons why a pod does not fit a node. `final` is False if the pod would fit once another pod has ended."""
-
-    reasons: tuple[str, ...]
-    final: bool = True
+Misfit: TypeAlias = tuple[str, ...]
+"""The reasons why a pod does not fit a node."""
 
 
 def requests(spec: Mapping[str, Any]) -> dict[str, Fraction]:
@@ -100,34 +93,24 @@ def _as_admitted(spec: Mapping[str, Any], node: Node) -> Mapping[str, Any]:
 
 def misfit_of(spec: Mapping[str, Any], node: Node, used: Amounts) -> Misfit | None:
     if _has_untolerated_taint(_as_admitted(spec, node), node):
-        return Misfit((UNTOLERATED,))
+        return (UNTOLERATED,)
     if not matches_affinity(spec, node):
-        return Misfit((NO_AFFINITY,))
-    reasons, final = [], False
+        return (NO_AFFINITY,)
+    reasons = []
     for name, requested in requests(spec).items():
         allocatable = node.allocatable.get(name, Fraction(0) if "/" in name else None)
         if allocatable is not None and requested and requested > allocatable - used.get(name, Fraction(0)):
             reasons.append(f"Insufficient {name}")
-            final = final or requested > allocatable
-    return Misfit(tuple(reasons), final) if reasons else None
+    return tuple(reasons) or None
 
 
 def unschedulable_message(misfits: Sequence[Misfit]) -> str:
-    """Return the scheduler's message for a pod that fits no node.
+    """Return the scheduler's message for a pod that fits no node, without its part about preemption.
 
-    Sources: framework/types.go (FitError); framework/preemption and plugins/defaultpreemption for the part about
-    preemption; plugins/dynamicresources for the part about claims.
+    Source: framework/types.go (FitError).
     """
     if not misfits:
         return NO_NODES
-    total = f"0/{len(misfits)} nodes are available"
-    reasons = _count_reasons(reason for misfit in misfits for reason in misfit.reasons)
-    preemption = [
-        "Preemption is not helpful for scheduling" if misfit.final else "No preemption victims found for incoming pod"
-        for misfit in misfits
-    ]
-    return f"{total}: {reasons}. no new claims to deallocate, preemption: {total}: {_count_reasons(preemption)}."
-
-
-def _count_reasons(reasons: Iterable[str]) -> str:
-    return ", ".join(sorted(f"{count} {reason}" for reason, count in Counter(reasons).items()))
+    counts = Counter(reason for misfit in misfits for reason in misfit)
+    reasons = ", ".join(sorted(f"{count} {reason}" for reason, count in counts.items()))
+    return f"0/{len(misfits)} nodes are available: {reasons}."

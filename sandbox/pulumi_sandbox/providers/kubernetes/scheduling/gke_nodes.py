@@ -18,10 +18,8 @@ from pulumi_sandbox.providers.gcp.outputs.container import endpoint, group_name,
 from pulumi_sandbox.providers.kubernetes.objects import inner, items, pairs
 from pulumi_sandbox.providers.kubernetes.scheduling.nodes import (
     ARCHITECTURES,
-    BY_MOUNTS,
     DISK,
     GPU,
-    PACKAGED,
     Group,
     Node,
     number,
@@ -103,9 +101,8 @@ def _pattern(row: Record, zone: str) -> Node:
     }
     gpus = _gpus(accelerator, machine.gpus if machine else 0, str(row.outputs.get("version")))
     has_plugin = declared.get(WITHOUT_PLUGIN) != "true"
-    toolkit = BY_MOUNTS if gpus else PACKAGED
     size, of_pool = _allocatable(machine, config), taints(config.get("effectiveTaints"))
-    return Node("", labels, of_pool, size, gpus, has_plugin, toolkit, adds_tolerations=True)
+    return Node("", labels, of_pool, size, gpus, has_plugin, adds_tolerations=True)
 
 
 def _gpus(accelerator: Mapping[str, Any], of_machine: int, version: str) -> int:

@@ -5,17 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
-from typing import Any, NamedTuple
+from typing import Any
 
-from pulumi_sandbox.providers.aws.eks import faults as eks_faults
 from pulumi_sandbox.providers.aws.eks.api import ACTIVITY as LAUNCH_FAILED
-from pulumi_sandbox.providers.aws.references import scaling_groups
-from pulumi_sandbox.providers.aws.world import ExistingResources
-from pulumi_sandbox.providers.gcp.gke import faults as gke_faults
-from pulumi_sandbox.providers.gcp.outputs.container import group_links
-from pulumi_sandbox.providers.invokes import Lookups
-from pulumi_sandbox.providers.kubernetes.helm.charts import DAEMON_SET, STRATEGY
-from pulumi_sandbox.providers.kubernetes.objects import inner, items, matches, variable
+from pulumi_sandbox.providers.kubernetes.helm.charts import DAEMON_SET
+from pulumi_sandbox.providers.kubernetes.objects import inner
 from pulumi_sandbox.providers.kubernetes.scheduling import eks_nodes, gke_nodes
 from pulumi_sandbox.providers.kubernetes.scheduling.eks_nodes import NODE_GROUP
 from pulumi_sandbox.providers.kubernetes.scheduling.fit import (
@@ -25,20 +19,14 @@ from pulumi_sandbox.providers.kubernetes.scheduling.fit import (
     runs_daemon,
     unschedulable_message,
 )
-from pulumi_sandbox.providers.kubernetes.scheduling.nodes import GPU, Group, Node, gpus, listed_nodes, nodes_of
+from pulumi_sandbox.providers.kubernetes.scheduling.gke_nodes import NODE_POOL
+from pulumi_sandbox.providers.kubernetes.scheduling.nodes import GPU, Group, Node, listed_nodes, nodes_of
 from pulumi_sandbox.providers.resource import Log
-from pulumi_sandbox.providers.sdk.shapes import Shapes
-from pulumi_sandbox.workspace import Workspace
-from pulumi_sandbox.world.faults import Fault
 from pulumi_sandbox.world.store import Record, World
 
 POD = "kubernetes:core/v1:Pod"
 DEVICE_PLUGIN = "device-plugin"
 ENDED = ("Succeeded", "Failed")
-# The deviceListStrategy of Bottlerocket's plugin (bottlerocket.dev/en/os/1.54.x/api/settings/kubelet-device-plugins).
-BUILTIN_STRATEGY = "volume-mounts"
-REQUIRED, HOST = "requiredDuringSchedulingIgnoredDuringExecution", "kubernetes.io/hostname"
-NOT_APART = "node(s) didn't match pod anti-affinity rules"
 
 
 def groups(world: World, cluster: str) -> Iterator[Group]:
@@ -68,10 +56,9 @@ class Scheduler:
     """Returns the values of sandbox.yaml and the fixtures for the cluster."""
     cluster: Callable[[], str]
     """Returns the name of the cluster; empty if the provider's configuration has none."""
-    workspace: Workspace
 
     def launches(self, log: Log) -> Launches:
-        return Launches(self.world, self.workspace, log)
+        return Launches(self.world, log)
 
     def knows_no_node(self) -> bool:
         """Return True if the sandbox knows no node and therefore cannot place pods."""
@@ -109,35 +96,22 @@ class Scheduler:
             return replace(node, allocatable={**node.allocatable, GPU: Fraction(node.gpus)})
         return node
 
-    def gpus(self, name: str, container: Mapping[str, Any]) -> int:
-        """Return the number of GPUs that a container sees on the node; 0 for an unknown node."""
-        for node in (each for each in self.nodes() if each.name == name and each.gpus):
-            strategies = [BUILTIN_STRATEGY] if node.has_builtin_plugin else []
-            for spec in self.device_plugins():
-                containers = [one for _, one in items(spec.get("containers")) if runs_daemon(spec, node)]
-                strategies += filter(None, (variable(one, STRATEGY) for one in containers))
-            return gpus(container, node.toolkit, ",".join(strategies).split(","), node.gpus)
-        return 0
-
-    def place(
-        self, spec: Mapping[str, Any], meta: Mapping[str, Any] | None = None, launches: Launches | None = None
-    ) -> Placement:
+    def place(self, spec: Mapping[str, Any], launches: Launches | None = None) -> Placement:
         """Place a pod on a running node, or on a node that the cluster autoscaler starts.
 
         Args:
             spec: The spec of the pod.
-            meta: The namespace and the labels of the pod, for anti-affinity.
             launches: The launches of new nodes. Without them, no node is started and the result is a prediction.
         """
-        nodes, meta = self.nodes(), meta or {}
-        misfits = [self._misfit(spec, each) or self._anti_affinity(spec, meta, each.name) for each in nodes]
+        nodes = self.nodes()
+        misfits = [self._misfit(spec, each) for each in nodes]
         for node, misfit in zip(nodes, misfits, strict=True):
             if misfit is None:
                 return Placement(node.name)
         found_misfits = [each for each in misfits if each is not None]
         for group in self._groups_to_grow(spec):
             node = self.with_advertised_gpus(group.node(self._next(group)))
-            misfit = self._misfit(spec, node) or self._anti_affinity(spec, meta, node.name)
+            misfit = self._misfit(spec, node)
             if misfit is not None:
                 found_misfits.append(misfit)
             elif launches is None or not launches.is_refused(group):
@@ -152,21 +126,6 @@ class Scheduler:
         """Return the pod specs of the DaemonSets that run on the node. Their pods are not stored."""
         specs = [inner(row.inputs, "spec", "template", "spec") or {} for row in self.world.find(DAEMON_SET)]
         return [spec for spec in specs if runs_daemon(spec, node)]
-
-    def _anti_affinity(self, spec: Mapping[str, Any], meta: Mapping[str, Any], node: str) -> Misfit | None:
-        """Return the required anti-affinity by host names that keeps a pod off a node, until other pods have ended.
-
-        Source: k8s.io/kubernetes v1.36.0, pkg/scheduler/framework/plugins/interpodaffinity/filtering.go.
-        """
-        others = [inner(row.inputs, "metadata") or {} for row in self.running(node)]
-        labels = [one.get("labels") or {} for one in others if one.get("namespace") == meta.get("namespace")]
-        terms = [
-            term.get("labelSelector")
-            for _, term in items(inner(spec, "affinity", "podAntiAffinity", REQUIRED))
-            if term.get("topologyKey") == HOST
-        ]
-        keeps_off = any(matches(selector, each) for selector in terms for each in labels)
-        return Misfit((NOT_APART,), final=False) if keeps_off else None
 
     def _groups_to_grow(self, spec: Mapping[str, Any]) -> Iterable[Group]:
         """Yield the groups in which the autoscaler would start a node for the pod.
@@ -206,20 +165,18 @@ def _sum_of_requests(specs: Iterable[Mapping[str, Any]]) -> dict[str, Fraction]:
     return total
 
 
-# The messages and the wait come from https://github.com/kubernetes/autoscaler/issues/3042 and pull/5756.
-TRIGGERED = "TriggeredScaleUp: pod triggered scale-up: [{{{group} {now}->{then} (max: {most})}}]"
-ACTIVITY = "the activity of the Auto Scaling group {group}: Failed: {message}"
-NO_NODE = "the cluster autoscaler: Instance group {group} cannot provision any more nodes!"
+# Sources: https://github.com/rancher/rancher/issues/38196, https://github.com/klothoplatform/klotho/pull/311 and
+# https://github.com/huggingface/Google-Cloud-Containers/issues/126.
+FAULTS = {
+    NODE_GROUP: {
+        "quota": "VcpuLimitExceeded - You have requested more vCPU capacity than your current vCPU limit allows.",
+        "stockout": "UnfulfillableCapacity - Unable to fulfill capacity due to your request configuration.",
+    },
+    NODE_POOL: {"quota": "GCE quota exceeded", "stockout": "GCE out of resources"},
+}
+"""The message of a failed start of a node, by the type of its group and the kind of the planted fault."""
+NO_NODE = "the cluster autoscaler gets no node for {}: {}"
 NEXT_TRY = "the cluster autoscaler tries again after 5 minutes; the sandbox tries again at once"
-
-
-class Failure(NamedTuple):
-    """A fault at a launch, with the name of the group, and the message and the lines that a user finds."""
-
-    fault: Fault
-    group: str
-    message: str
-    lines: tuple[str, ...]
 
 
 @dataclass
@@ -227,7 +184,6 @@ class Launches:
     """The launches for the pods of one resource."""
 
     world: World
-    workspace: Workspace
     log: Log
     permanently_refused: set[str] = field(default_factory=set)
     """Groups with a permanent fault, which would also fail a later attempt before the deadline."""
@@ -237,39 +193,15 @@ class Launches:
         if group.name in self.permanently_refused:
             return True
         row = self.world.get(*group.resource)
-        if row is None or not {"quota", "stockout"} & {fault.kind for fault in self.world.faults()}:
-            return False
-        failure = self._on_eks(group, row) if row.type == NODE_GROUP else self._on_gke(group, row)
-        if failure is None:
-            return False
-        self.world.event(LAUNCH_FAILED, row.type, row.id, failure.message, row.cluster)
-        now = group.desired
-        self.log(TRIGGERED.format(group=failure.group, now=now, then=now + 1, most=group.max_nodes), "info")
-        for line in failure.lines:
-            self.log(line, "info")
-        if failure.fault.times == 0:
-            self.permanently_refused.add(group.name)
-        else:
-            self.log(NEXT_TRY, "info")
-        return True
-
-    def _on_eks(self, group: Group, row: Record) -> Failure | None:
-        aws_lookups = Lookups(Shapes.for_package("aws", self.workspace.cache), self.workspace.settings_file)
-        existing = ExistingResources(self.world, values=aws_lookups.values)
-        launch_error = eks_faults.launch(existing, row.name, row.inputs, row.id, str(row.outputs.get("region") or ""))
-        if launch_error is None:
-            return None
-        fault, message = launch_error
-        name = next(iter(scaling_groups(row.outputs)), f"eks-{group.name}")
-        lines = (ACTIVITY.format(group=name, message=message), NO_NODE.format(group=name))
-        return Failure(fault, name, message, lines)
-
-    def _on_gke(self, group: Group, row: Record) -> Failure | None:
-        zone = group.pattern.labels["topology.kubernetes.io/zone"]
-        fault = gke_faults.take(self.world, row.name, row.id, zone)
-        if fault is None:
-            return None
-        event = gke_faults.scale_up_failed(fault.kind, [zone])
-        visibility = f"the autoscaler's visibility log: {gke_faults.SCALE_UP[fault.kind][1]}"
-        lines = (event, f"{visibility}: {fault.message}" if fault.message else visibility)
-        return Failure(fault, group_links(row.id, zone, "instanceGroups"), event, lines)
+        zone = group.pattern.labels.get("topology.kubernetes.io/zone")
+        place = {"zone": zone} if zone else {}
+        for kind, message in FAULTS[row.type].items() if row else ():
+            if row and (fault := self.world.take_fault(kind, row.type, row.name, id=row.id, **place)):
+                self.world.event(LAUNCH_FAILED, row.type, row.id, fault.message or message, row.cluster)
+                self.log(NO_NODE.format(group.name, fault.message or message), "info")
+                if fault.times == 0:
+                    self.permanently_refused.add(group.name)
+                else:
+                    self.log(NEXT_TRY, "info")
+                return True
+        return False

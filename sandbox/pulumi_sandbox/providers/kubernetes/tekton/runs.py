@@ -237,7 +237,7 @@ class _Execution:
         if node is None:
             return None
         self.runs.changed(self.engine.name, task_run, "Running")
-        facts = Pod(name, self.namespace, node, spec, environment, partial(self.runs.scheduler.gpus, node))
+        facts = Pod(name, self.namespace, node, spec, environment)
         ended = self.runs.containers.run(facts, container, None, partial(self.runs.log, task_run.name), stopped.is_set)
         self.runs.world.delete(POD, f"{self.namespace}/{name}", self.engine.name)
         return None if ended.killed else ended.exit_code
@@ -308,7 +308,7 @@ class _Execution:
                     if task_run.started is None:
                         self.engine.began(task_run, runs.clock())
                     if not runs.scheduler.knows_no_node():
-                        placed = runs.scheduler.place(spec, {"namespace": self.namespace}, launches)
+                        placed = runs.scheduler.place(spec, launches)
                     reason = "" if placed.node else PENDING
                 if not reason:
                     runs.world.insert(pod(self.engine.name, self.namespace, name, spec, placed))

@@ -9,24 +9,21 @@ from __future__ import annotations
 
 import base64
 import binascii
-import contextlib
 import os
 import re
 import shlex
-import socket
 import subprocess
 import tempfile
 import threading
 import time
-import zlib
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from ipaddress import IPv4Address, IPv6Address, ip_address, ip_network
 from pathlib import Path
 from typing import Any
 
-from pulumi_sandbox.providers.kubernetes.objects import inner, items, matches, pairs
-from pulumi_sandbox.providers.kubernetes.scheduling.scheduler import POD
+from pulumi_sandbox.providers.kubernetes.objects import inner, items, pairs
+from pulumi_sandbox.providers.kubernetes.quantities import quantity
+from pulumi_sandbox.providers.kubernetes.scheduling.nodes import GPU
 from pulumi_sandbox.providers.machines.settings import GuestSettings
 from pulumi_sandbox.providers.machines.vm_processes import STOP_SEC, start_supervised
 from pulumi_sandbox.world.store import World
@@ -34,6 +31,8 @@ from pulumi_sandbox.world.store import World
 CONFIG_MAP = "kubernetes:core/v1:ConfigMap"
 ZIP = b"PK\x03\x04"
 DEVICES, TERMINATION_LOG = "/dev", "/dev/termination-log"
+# A closed port: the sandbox has no API server. The smoke check of a closed namespace tries to connect to it.
+API_SERVER = {"KUBERNETES_SERVICE_HOST": "127.0.0.1", "KUBERNETES_SERVICE_PORT": "1"}
 # The limits of a termination message, and of the log that replaces a missing one (k8s.io/kubernetes v1.36.0,
 # pkg/kubelet/container/runtime.go, MaxContainerTerminationMessageLength).
 MESSAGE_BYTES, LOG_BYTES, LOG_LINES = 4096, 2048, 80
@@ -61,11 +60,7 @@ class Pod:
     node: str
     spec: Mapping[str, Any]
     environment: Mapping[str, str] = field(default_factory=dict)
-    gpus: Callable[[Mapping[str, Any]], int] = lambda _: 0
-    """Returns the number of GPUs that a container of the pod sees."""
     labels: Mapping[str, str] = field(default_factory=dict)
-    names: Path | None = None
-    """The file with the names of the pods that this pod can resolve."""
 
 
 @dataclass
@@ -75,8 +70,6 @@ class Containers:
     world: World
     settings: Callable[[], GuestSettings]
     cancelled: threading.Event
-    values: Callable[[], Mapping[str, Any]]
-    """Returns the values of sandbox.yaml and the fixtures for the cluster."""
 
     def programs(self, namespace: str, spec: Mapping[str, Any], container: Mapping[str, Any]) -> list[str]:
         """Return the paths in a container's command that are zip files of a ConfigMap."""
@@ -105,15 +98,12 @@ class Containers:
         say: Callable[[str], None],
         stopped: Callable[[], bool],
     ) -> ContainerResult:
-        policies_enforced = bool(self.values().get("networkPolicies", True))
-        with contextlib.ExitStack() as stack:
-            folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="pulumi-sandbox-container-"))
-            api = stack.enter_context(api_server(self.world, pod.namespace, pod.labels, policies_enforced))
+        with tempfile.TemporaryDirectory(prefix="pulumi-sandbox-container-") as folder:
             root = Path(folder).resolve()
             local_paths = self._mount(root, pod, container)
             log = str(container.get("terminationMessagePath") or TERMINATION_LOG)
             local_paths[log] = str(root / "termination-log")
-            environment = {**api, **self._environment(pod, container)}
+            environment = {**API_SERVER, **self._environment(pod, container)}
             command = [_expand(one, environment) for one in _command(container)]
             # Values of sandbox.yaml contain paths of this computer and stay as they are. Such a path may start like a
             # mount path, such as /tmp.
@@ -121,11 +111,9 @@ class Containers:
                 name: value if name in pod.environment else _with_local_paths(value, local_paths)
                 for name, value in environment.items()
             }
-            service = str(pod.spec.get("subdomain") or "")
-            local_environment |= name_variables(local_environment, pod.names, service)
             devices = root / "dev"
             devices.mkdir()
-            for number in range(pod.gpus(container)):
+            for number in range(int(quantity(inner(container, "resources", "limits", GPU)) or 0)):
                 (devices / f"nvidia{number}").touch()
             arguments = [str(devices) if one == DEVICES else _with_local_paths(one, local_paths) for one in command]
             lines, code, killed = self._execute(arguments, local_environment, limit_sec, say, stopped)
@@ -241,117 +229,3 @@ def _message(path: Path, container: Mapping[str, Any], lines: list[str], code: i
     if not message and code and container.get("terminationMessagePolicy") == "FallbackToLogsOnError":
         message = "\n".join(lines[-LOG_LINES:]).encode()[-LOG_BYTES:].decode(errors="replace")
     return message
-
-
-POLICY = "kubernetes:networking.k8s.io/v1:NetworkPolicy"
-# The first service address of a cluster (kubernetes.io/docs/tasks/run-application/access-api-from-pod).
-SERVICE_ADDRESS, SERVICE_PORT = "10.100.0.1", 443
-OPEN_SEC = 1.0
-_QUEUE = 1024
-
-
-@contextlib.contextmanager
-def api_server(
-    world: World, namespace: str, labels: Mapping[str, str], policies_enforced: bool
-) -> Iterator[dict[str, str]]:
-    """Yield the variables of the API server's address, replaced by an open or closed local address.
-
-    On EKS, the VPC CNI enforces policies only with enableNetworkPolicy. In its standard mode, a pod is open for its
-    first seconds (docs.aws.amazon.com/eks/latest/userguide/cni-network-policy.html; aws/aws-network-policy-agent issues
-    189 and 345). `values: {kubernetes: {networkPolicies: false}}` emulates a cluster that does not enforce policies.
-    """
-    # No code accepts connections. They are established and stay in the backlog.
-    with socket.create_server(("127.0.0.1", 0), backlog=_QUEUE) as server:
-        host, port = server.getsockname()
-        timer = threading.Timer(OPEN_SEC, server.close)
-        timer.daemon = True
-        if policies_enforced and not allows_egress(world, namespace, labels, (SERVICE_ADDRESS, SERVICE_PORT)):
-            timer.start()
-        yield {"KUBERNETES_SERVICE_HOST": host, "KUBERNETES_SERVICE_PORT": str(port)}
-        timer.cancel()
-
-
-def allows_egress(
-    world: World, namespace: str, labels: Mapping[str, str], target: tuple[str, int], protocol: str = "TCP"
-) -> bool:
-    """Return True if a pod can reach an address outside of the pod network.
-
-    If a policy selects the pod for egress, the pod reaches only the addresses that its policies allow
-    (kubernetes.io/docs/concepts/services-networking/network-policies, "The two sorts of pod isolation"). Only an
-    `ipBlock` can allow such an address. That includes the DNS server of a node on GKE, which has a link-local address
-    (tektoncd/operator#4000).
-    """
-    specs = [
-        spec
-        for row in world.find(POLICY)
-        if inner(row.inputs, "metadata", "namespace") == namespace
-        and "Egress" in ((spec := inner(row.inputs, "spec") or {}).get("policyTypes") or ())
-        and matches(spec.get("podSelector"), labels)
-    ]
-    return not specs or any(
-        _rule_allows(rule, target, protocol) for spec in specs for _, rule in items(spec.get("egress"))
-    )
-
-
-def _rule_allows(rule: Mapping[str, Any], target: tuple[str, int], protocol: str) -> bool:
-    address, port = target
-    ports = [(one.get("protocol", "TCP"), one.get("port")) for _, one in items(rule.get("ports"))]
-    if ports and (protocol, port) not in ports:
-        return False
-    blocks = [inner(one, "ipBlock") for _, one in items(rule.get("to"))]
-    return not blocks or any(_contains(block, ip_address(address)) for block in blocks if block)
-
-
-def _contains(block: Mapping[str, Any], address: IPv4Address | IPv6Address) -> bool:
-    excepted = any(address in ip_network(one) for one in block.get("except") or ())
-    return address in ip_network(str(block.get("cidr"))) and not excepted
-
-
-SERVICE = "kubernetes:core/v1:Service"
-FOLDER = Path(__file__).parent / "in_container"
-
-
-def name_variables(others: Mapping[str, str], file: Path | None, service: str) -> dict[str, str]:
-    """Return the variables that configure in_container/sitecustomize.py, for a program with the variables `others`.
-
-    The program is a process of this computer, whose resolver does not know pods. The module emulates their DNS names in
-    Python programs (kubernetes.io/docs/concepts/services-networking/dns-pod-service, "Pod's hostname and subdomain
-    fields").
-
-    Args:
-        others: The other variables of the program.
-        file: The file with the names of pods.
-        service: The Service of the program's pod; empty without one.
-    """
-    if not file or not service:
-        return {}
-    paths = os.pathsep.join(filter(None, (str(FOLDER), others.get("PYTHONPATH"))))
-    return {"PULUMI_SANDBOX_NAMES": str(file), "PULUMI_SANDBOX_SERVICE": service, "PYTHONPATH": paths}
-
-
-def write_names(file: Path, world: World, namespace: str) -> None:
-    """Write the current names. The replacement is atomic, so a reader never sees half a file."""
-    text = "".join(f"{name} {address}\n" for name, address in sorted(_names(world, namespace)))
-    if not file.exists() or file.read_text() != text:
-        new = file.with_suffix(".new")
-        new.write_text(text)
-        new.replace(file)
-
-
-def _names(world: World, namespace: str) -> Iterator[tuple[str, str]]:
-    """Yield the DNS name and an address of every running pod with a hostname behind a headless Service."""
-    for row in world.find(POD):
-        spec, meta = inner(row.inputs, "spec") or {}, inner(row.inputs, "metadata") or {}
-        host, subdomain = spec.get("hostname"), spec.get("subdomain")
-        running = inner(row.outputs, "status", "phase") == "Running"
-        if host and running and meta.get("namespace") == namespace and _is_selected_by(world, meta, str(subdomain)):
-            number = zlib.crc32(row.id.encode())
-            # kubeadm's guides use 10.244.0.0/16 for pods.
-            yield f"{host}.{subdomain}", f"10.244.{number >> 8 & 255}.{number & 255}"
-
-
-def _is_selected_by(world: World, meta: Mapping[str, Any], service: str) -> bool:
-    row = world.get(SERVICE, f"{meta.get('namespace')}/{service}")
-    spec = inner(row.inputs, "spec") if row else None
-    selector, labels = inner(spec, "selector"), meta.get("labels") or {}
-    return inner(spec, "clusterIP") == "None" and bool(selector) and selector.items() <= labels.items()

@@ -45,7 +45,7 @@ class Gate:
     cancelled: threading.Event
 
     def __post_init__(self) -> None:
-        self.containers = Containers(self.world, self.settings, self.cancelled, self.workloads.scheduler.values)
+        self.containers = Containers(self.world, self.settings, self.cancelled)
 
     def settings(self) -> GuestSettings:
         try:

@@ -1,4 +1,4 @@
-"""Create the pods of controllers: the runners of scale sets and the pods of DaemonSets."""
+"""The pods of Jobs, and how many nodes run the pod of a DaemonSet or have room for a runner."""
 
 from __future__ import annotations
 
@@ -10,8 +10,7 @@ from typing import Any
 from pulumi_sandbox.providers.kubernetes.helm.charts import DAEMON_SET, RUNNER_SET
 from pulumi_sandbox.providers.kubernetes.objects import inner, items
 from pulumi_sandbox.providers.kubernetes.scheduling.fit import runs_daemon
-from pulumi_sandbox.providers.kubernetes.scheduling.scheduler import POD, Launches, Placement, Scheduler
-from pulumi_sandbox.providers.kubernetes.workloads.runners import runner
+from pulumi_sandbox.providers.kubernetes.scheduling.scheduler import POD, Placement, Scheduler
 from pulumi_sandbox.providers.resource import Log
 from pulumi_sandbox.world.store import Record, World
 
@@ -72,8 +71,8 @@ class Workloads:
     world: World
     scheduler: Scheduler
 
-    def place_pods(self, row: Record, log: Log) -> None:
-        """Place the pods of a new object, log the result, and store the pods of runners."""
+    def report_pods(self, row: Record, log: Log) -> None:
+        """Log if the pods of a new scale set or DaemonSet fit the nodes. These pods are not stored."""
         if row.type not in (RUNNER_SET, DAEMON_SET):
             return
         no_known_nodes = self.scheduler.knows_no_node()
@@ -83,7 +82,9 @@ class Workloads:
         if row.type == RUNNER_SET and no_known_nodes:
             log(NO_KNOWN_NODES, "info")
         elif row.type == RUNNER_SET:
-            self._start_runners(row, log)
+            placed = self.scheduler.place(spec)
+            if not placed.node:
+                log(f"a runner for a job would stay Pending: {placed.message}", "warning")
         elif not no_known_nodes:
             nodes = self.scheduler.nodes()
             count = sum(runs_daemon(spec, node) for node in nodes)
@@ -99,27 +100,6 @@ class Workloads:
         names = [str(one.get("name")) for _, one in items(spec.get("imagePullSecrets"))]
         missing = ", ".join(name for name in names if not self.has_secret(namespace, name))
         return NO_SECRETS.format(missing) if missing else ""
-
-    def _start_runners(self, row: Record, log: Log) -> None:
-        idle, launches = int(inner(row.inputs, "spec", "minRunners") or 0), self.scheduler.launches(log)
-        for _ in range(idle):
-            name = f"{row.name}-{random_suffix()}-runner-{random_suffix()}"
-            started = self._runner(row, name, launches)
-            self.world.insert(started)
-            self.world.insert(runner(started))
-            if message := unschedulable(started):
-                log(f"the runner {name} stays Pending: {message}", "warning")
-                return  # the next runners would stay Pending too
-        if not idle and (message := unschedulable(self._runner(row, row.name, None))):
-            log(f"a runner for a job would stay Pending: {message}", "warning")
-
-    def _runner(self, row: Record, name: str, launches: Launches | None) -> Record:
-        """Return a runner's pod. Without launches, it is only a prediction."""
-        template, namespace = inner(row.inputs, "spec", "template") or {}, row.id.partition("/")[0]
-        spec, meta = template.get("spec") or {}, template.get("metadata") or {}
-        labels, annotations = meta.get("labels") or {}, meta.get("annotations")
-        placement = self.scheduler.place(spec, {"namespace": namespace}, launches)
-        return pod(row.name, namespace, name, spec, placement, labels, annotations)
 
 
 def unschedulable(row: Record) -> str:

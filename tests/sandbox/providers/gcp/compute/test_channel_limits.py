@@ -13,7 +13,6 @@ from pulumi_sandbox.providers.gcp.compute.vm_store import QueryRate
 from pulumi_sandbox.providers.machines.metadata import Machine
 
 from tests.sandbox.providers.gcp.api import Api, printed, script
-from tests.sandbox.providers.gcp.compute.test_guest import PUT
 from tests.sandbox.providers.gcp.conftest import Google
 
 WHERE = "zones/us-central1-a/instances/check"
@@ -108,15 +107,6 @@ def served(folder: Path, settings: str) -> Iterator[Api]:
     finally:
         google.cloud.stop()
         google.world.close()
-
-
-def test_an_organization_policy_on_guest_attributes_is_refused_inside_and_outside(tmp_path: Path) -> None:
-    policies = "{compute.disableGuestAttributesAccess: true}"
-    with served(tmp_path, f"guest: {{}}\nrestrictions: {{gcp: {{organizationPolicies: {policies}}}}}\n") as api:
-        api.insert(api.google.template(**script(f"{PUT}put gpu-smoke/verdict pass; shutdown -h now")).id)
-        assert printed(api.off())[0] == "403"
-        answer = api.call("GET", f"{WHERE}/getGuestAttributes", queryPath="gpu-smoke/verdict")
-        assert reason(answer) == (412, "conditionNotMet")
 
 
 def test_a_machines_serial_port_is_a_terminal_and_its_scripts_output_may_be_elsewhere(tmp_path: Path) -> None:

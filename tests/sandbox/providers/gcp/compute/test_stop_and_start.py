@@ -42,7 +42,7 @@ def machines_of(google: Google) -> VirtualMachines:
     """The machines of the world in another process, which runs none of them."""
     folder = google.workspace.root
     processes = VmProcesses(GuestSettings(), LocalServices({}))
-    return VirtualMachines(google.world, processes, Operations(folder / "operations"), folder / "disks")
+    return VirtualMachines(google.world, processes, Operations(google.world), folder / "disks")
 
 
 def ready(api: Api, boots: int = 1) -> None:

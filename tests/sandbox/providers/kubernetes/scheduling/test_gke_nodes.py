@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from pulumi_sandbox.providers.gcp import types
 from pulumi_sandbox.providers.gcp.outputs.container import ClusterFacts, group_name, node_pool
-from pulumi_sandbox.providers.gcp.outputs.machine import Located
+from pulumi_sandbox.providers.gcp.outputs.located import Located
 from pulumi_sandbox.providers.gcp.site import Site
 from pulumi_sandbox.providers.kubernetes.scheduling.scheduler import POD, Placement
 from pulumi_sandbox.world.faults import Fault
@@ -120,14 +120,6 @@ def test_the_gpus_of_a_node_are_those_of_gkes_own_device_plugin(
     assert int(first.allocatable.get(GPU, 0)) == count
 
 
-def test_a_container_sees_the_gpus_that_it_requests_whatever_its_variables_say(cluster: Cluster) -> None:
-    pool(cluster, {**POOL, "initialNodeCount": 1})
-    scheduler = cluster.cloud.workloads.scheduler
-    wants_all = [{"name": "NVIDIA_VISIBLE_DEVICES", "value": "all"}]
-    assert scheduler.gpus(f"{A}-0", {"env": wants_all}) == 0
-    assert scheduler.gpus(f"{A}-0", {"resources": {"limits": {GPU: 1}}}) == 1
-
-
 @pytest.mark.parametrize(("count", "gib"), [(0, 100), (2, 750)])
 def test_local_ssds_take_the_place_of_the_boot_disk(cluster: Cluster, count: int, gib: float) -> None:
     pool(cluster, {**with_config(ephemeralStorageLocalSsdConfig={"localSsdCount": count}), "initialNodeCount": 1})
@@ -137,25 +129,14 @@ def test_local_ssds_take_the_place_of_the_boot_disk(cluster: Cluster, count: int
 
 # -- launches that fail -----------------------------------------------------------------------------------------------
 
-STOCKOUT = (
-    "FailedScaleUp: Node scale up in zones us-central1-a associated with this pod failed: GCE out of resources. Pod is "
-    "at risk of not being scheduled."
-)
-TRIGGERED = (
-    "TriggeredScaleUp: pod triggered scale-up: [{https://www.googleapis.com/compute/v1/projects/ci-project/zones/"
-    f"us-central1-a/instanceGroups/{A}-grp 0->1 (max: 2)}}]"
-)
-
 
 def test_a_zone_that_is_sold_out_leaves_the_pod_to_the_next_zone(cluster: Cluster) -> None:
     pool(cluster)
     cluster.world.add_fault(Fault("stockout", zone="us-central1-a"))
     assert run(cluster) == f"{B}-0"
     lines = [text for severity, text in cluster.messages if severity == "info"]
-    assert lines[:5] == [
-        TRIGGERED,
-        STOCKOUT,
-        "the autoscaler's visibility log: scale.up.error.out.of.resources",
+    assert lines[:3] == [
+        f"the cluster autoscaler gets no node for {A}: GCE out of resources",
         "the cluster autoscaler tries again after 5 minutes; the sandbox tries again at once",
         f"the cluster autoscaler starts {B}-0 in the group {B}",
     ]

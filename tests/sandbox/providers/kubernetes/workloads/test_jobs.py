@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from gpu_ci.kubernetes.smoke_job import SmokeJob, SmokeJobArgs
 from gpu_ci.payload import smoke_archive
 from pulumi_sandbox.providers.kubernetes.scheduling.scheduler import POD
 from pulumi_sandbox.providers.kubernetes.workloads import jobs
@@ -14,6 +15,7 @@ from pulumi_sandbox.providers.readiness import NotReady
 from pulumi_sandbox.providers.resource import Refused, Resource
 from pulumi_sandbox.providers.values import Decoded
 
+from tests.gpu_ci.harness import deploy
 from tests.sandbox.providers.kubernetes.conftest import JOB, Cluster, archive, changed, check_job, job
 
 NODE = "{name: own, allocatable: {nvidia.com/gpu: 1}}"
@@ -107,10 +109,7 @@ def test_a_pod_that_fits_nowhere_times_out_without_a_reason_as_it_does_for_pulum
     given = changed(job(), "spec/template/spec/nodeSelector", {"gpu": "l4"})
     assert unready(ready, given) == [TIMED_OUT]
     assert pods(ready) == ["Pending"]
-    expected = (
-        "0/1 nodes are available: 1 node(s) didn't match Pod's node affinity/selector. no new claims to deallocate, "
-        "preemption: 0/1 nodes are available: 1 Preemption is not helpful for scheduling."
-    )
+    expected = "0/1 nodes are available: 1 node(s) didn't match Pod's node affinity/selector."
     assert ready.messages[1:] == [
         ("info", f"{name(ready)}: FailedScheduling: {expected}"),
         ("info", HINT),
@@ -224,3 +223,21 @@ def test_the_smoke_check_itself_runs_as_a_program(ready: Cluster, tmp_path: Path
     )
     state = ready.world.find(POD)[0].outputs["status"]["containerStatuses"][0]["state"]
     assert state["terminated"]["exitCode"] == 2
+
+
+def test_a_smoke_job_finds_its_containers_separated_from_gpus_and_the_cluster(ready: Cluster) -> None:
+    ready.settings("guest: {}\nvalues: {kubernetes: {namespaces: [ci]}}\n")
+    config_map = {"metadata": {"name": "check", "namespace": "ci"}, "binaryData": {"gpu_smoke.pyz": smoke_archive()}}
+    ready.up("kubernetes:core/v1:ConfigMap", "files", config_map)
+    image = f"docker.io/pytorch/pytorch:2.10.0@sha256:{'0' * 64}"
+    args = SmokeJobArgs(namespace="ci", pool="l4", image=image, closedToCluster=True)
+    computed = {"kubernetes:core/v1:ConfigMap": {"metadata": {"name": "check"}}, JOB: {"status": {"succeeded": 1}}}
+    inputs = deploy(lambda: SmokeJob("l4", args), computed=computed).one(":Job").inputs
+    pod = inputs["spec"]["template"]["spec"]
+    del pod["containers"][0]  # it computes on a GPU
+    run(ready, {**inputs, "metadata": {"name": "smoke", "namespace": "ci"}})
+    assert ("status", "gpu-smoke: l4: pass: a container that requested no GPU has none") in ready.messages
+    pod["containers"][0]["resources"] = {"limits": {"nvidia.com/gpu": 2}}
+    with pytest.raises(NotReady) as caught:
+        run(ready, {**inputs, "metadata": {"name": "with-gpus", "namespace": "ci"}})
+    assert "l4: a container that requested no GPU has 2: nvidia0, nvidia1" in "\n".join(caught.value.reasons)
