@@ -209,7 +209,10 @@ class Aws(Cloud):
 
     def computed(self, res: Resource) -> dict[str, Any]:
         outputs = self.shapes.shape(res.token).outputs
-        tags = {**(self.context.config.get("defaultTags") or {}).get("tags", {}), **(res.inputs.get("tags") or {})}
+        # The tags of aws.autoscaling.Group are a list.
+        given = res.inputs.get("tags")
+        default = (self.context.config.get("defaultTags") or {}).get("tags", {})
+        tags = {**default, **(given if isinstance(given, Mapping) else {})}
         outputs_of_type: dict[str, Any] = {"region": self.region(res), "tagsAll": tags}
         arn = str(res.outputs.get("arn") or "")
         if "arn" in outputs and not arn:

@@ -84,7 +84,11 @@ def server_fields(res: Resource, meta: dict[str, Any]) -> dict[str, Any]:
             generated = f"10.96.{int(res.suffix(2), 16)}.{int(res.suffix(2), 16)}"
             address = spec.get("clusterIP") or old.get("clusterIP") or generated
             spec |= {"clusterIP": address, "clusterIPs": [address], "type": spec.get("type") or "ClusterIP"}
-            return {"spec": spec, "status": {"loadBalancer": {}}}
+            ingress = inner(res.outputs, "status", "loadBalancer", "ingress")
+            # 203.0.113.0/24 is for documentation (RFC 5737).
+            ingress = ingress or [{"ip": f"203.0.113.{int(res.suffix(2), 16)}"}]
+            balancer = {"ingress": ingress} if spec["type"] == "LoadBalancer" else {}
+            return {"spec": spec, "status": {"loadBalancer": balancer}}
     return {}
 
 

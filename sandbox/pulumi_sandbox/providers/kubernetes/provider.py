@@ -15,7 +15,7 @@ from pulumi_sandbox.providers.kubernetes import cluster as kubernetes_cluster
 from pulumi_sandbox.providers.kubernetes import kueue, objects, tekton_operator, validation
 from pulumi_sandbox.providers.kubernetes.helm.charts import RUNNER_SET
 from pulumi_sandbox.providers.kubernetes.objects import inner
-from pulumi_sandbox.providers.kubernetes.releases import DEFINITION, PATCH, Releases
+from pulumi_sandbox.providers.kubernetes.releases import DEFINITION, PATCH, Releases, release_status
 from pulumi_sandbox.providers.kubernetes.scheduling.scheduler import Scheduler
 from pulumi_sandbox.providers.kubernetes.workloads import await_rules
 from pulumi_sandbox.providers.kubernetes.workloads.gate import JOB, Gate
@@ -183,7 +183,9 @@ class Kubernetes(Cloud):
 
     def preview_outputs(self, res: Resource) -> dict[str, Any]:
         """Return the planned outputs; the fields that the API server fills in are unknown."""
-        if res.token == RELEASE or not isinstance(res.inputs.get("metadata"), Mapping):
+        if res.token == RELEASE:
+            return {"status": UNKNOWN}
+        if not isinstance(res.inputs.get("metadata"), Mapping):
             return {}
         before = res.outputs.get("metadata")
         metadata_known = (
@@ -195,6 +197,7 @@ class Kubernetes(Cloud):
         if objects.kind(res.token) == "Service" and isinstance(spec, Mapping):
             address = (old.get("clusterIP") if isinstance(old, Mapping) else None) or UNKNOWN
             outputs["spec"] = {"clusterIP": address, "clusterIPs": [address], "type": "ClusterIP", **spec}
+            outputs["status"] = res.outputs.get("status") or UNKNOWN
         return outputs
 
     def identity(self, res: Resource) -> str:
@@ -206,7 +209,7 @@ class Kubernetes(Cloud):
 
     def computed(self, res: Resource) -> dict[str, Any]:
         if res.token == RELEASE:
-            return {}
+            return {"status": release_status(res)}
         before = res.outputs.get("metadata") if isinstance(res.outputs.get("metadata"), Mapping) else None
         generated = before or {"uid": str(uuid.uuid4()), "creationTimestamp": now()[:19] + "Z", "generation": 0}
         metadata = {

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import re
 import os
 import secrets
 import threading
@@ -200,7 +201,7 @@ class Shapes:
                 declared = shape.inputs.properties.get(name)
                 if isinstance(value, str) and declared and declared.type.kind != "string":
                     try:
-                        decoded[name] = json.loads(value)
+                        decoded[name] = _with_camel_case(json.loads(value))
                     except ValueError:
                         continue
             return self._checked(shape, decoded, True, secrets)
@@ -252,3 +253,15 @@ class Shapes:
             {"apiVersion": Type("string"), "kind": Type("string"), "metadata": ANY, "spec": ANY, "status": ANY},
             open_ended=True,
         )
+
+
+def _with_camel_case(value: Any) -> Any:
+    """Return a value with the names that the bridge accepts too: it reads `role_arn` of a nested block as `roleArn`.
+
+    Python's SDK translates the names of nested dictionaries, but not those of a provider's arguments.
+    """
+    if isinstance(value, list):
+        return [_with_camel_case(one) for one in value]
+    if not isinstance(value, Mapping):
+        return value
+    return {re.sub("_([a-z])", lambda match: match[1].upper(), name): one for name, one in value.items()}

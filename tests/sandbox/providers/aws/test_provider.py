@@ -55,6 +55,9 @@ def test_ids_and_arns_look_like_amazons(bench: Bench) -> None:
     assert role.outputs["arn"] == "arn:aws:iam::123456789012:role/ci/runner"
     assert re.fullmatch(r"AROA[A-Z2-7]{17}", role.outputs["uniqueId"])
     assert role.outputs["tagsAll"] == {"a": "b"}
+    tags = [{"key": "a", "value": "b", "propagateAtLaunch": True}]
+    group = {"minSize": 0, "maxSize": 1, "availabilityZones": ["eu-west-1a"], "launchConfiguration": "c", "tags": tags}
+    assert bench.made("aws:autoscaling/group:Group", "g", group).outputs["tags"] == tags
     node_role = "arn:aws:iam::123456789012:role/r"
     group = bench.made(NODE_GROUP, "g", {"clusterName": "ci", "nodeGroupName": "gpu", "nodeRoleArn": node_role})
     assert group.id == "ci:gpu"

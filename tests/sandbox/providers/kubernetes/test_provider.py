@@ -19,6 +19,7 @@ CONFIG_MAP = "kubernetes:core/v1:ConfigMap"
 NAMESPACE = "kubernetes:core/v1:Namespace"
 DEPLOYMENT = "kubernetes:apps/v1:Deployment"
 JOB = "kubernetes:batch/v1:Job"
+SERVICE = "kubernetes:core/v1:Service"
 
 
 @pytest.fixture
@@ -80,7 +81,7 @@ def test_a_preview_leaves_open_what_the_api_server_fills_in(bench: Bench) -> Non
     }
     made = bench.made(CONFIG_MAP, "app", {"metadata": {"name": "x"}})
     assert bench.cloud.preview_outputs(made) == {"metadata": {**made.outputs["metadata"], **counted}}
-    service = bench.checked("kubernetes:core/v1:Service", "web", {"spec": {"type": "NodePort"}})
+    service = bench.checked(SERVICE, "web", {"spec": {"type": "NodePort"}})
     assert bench.cloud.preview_outputs(service)["spec"] == {
         "type": "NodePort",
         "clusterIP": UNKNOWN,
@@ -113,7 +114,7 @@ def test_an_object_in_a_namespace_that_is_not_there_is_refused(bench: Bench) -> 
         (DEPLOYMENT, "spec.template.spec.containers[0].image", False),
         (JOB, "spec.template.spec.containers[0].image", True),
         (JOB, "spec.activeDeadlineSeconds", False),
-        ("kubernetes:core/v1:Service", "spec.clusterIP", True),
+        (SERVICE, "spec.clusterIP", True),
         ("kubernetes:example.com/v1:Widget", "spec.size", False),
         ("kubernetes:example.com/v1:Widget", "metadata.name", True),
     ],
@@ -134,6 +135,17 @@ def test_a_replacement_that_needs_the_same_name_deletes_first(bench: Bench) -> N
     assert not keeps({"name": "y"}, {"name": "x"})
     assert not keeps({"name": "x", "namespace": "b"}, {"name": "x", "namespace": "a"})
     assert not keeps(autonamed, autonamed)
+
+
+def test_programs_read_the_address_of_a_load_balancer_and_the_status_of_a_release(bench: Bench) -> None:
+    service = bench.made(SERVICE, "web", {"spec": {"type": "LoadBalancer", "ports": [{"port": 80}]}})
+    [ingress] = service.outputs["status"]["loadBalancer"]["ingress"]
+    assert re.fullmatch(r"203\.0\.113\.\d+", ingress["ip"])
+    assert bench.made(SERVICE, "app", {"spec": {"ports": [{"port": 80}]}}).outputs["status"] == {"loadBalancer": {}}
+
+    given = {"chart": "wordpress", "version": "9.6.0", "name": "blog", "namespace": "default"}
+    release = bench.made("kubernetes:helm.sh/v3:Release", "blog", given)
+    assert release.outputs["status"] == given | {"status": "deployed", "revision": 1}
 
 
 def test_a_chart_that_only_helm_can_render_has_no_objects_and_a_warning_without_its_values(bench: Bench) -> None:

@@ -11,7 +11,7 @@ import pytest
 from gpu_common import pulumi_wire
 from pulumi._types import input_type_py_to_pulumi_names
 from pulumi_sandbox.providers.resource import Problem
-from pulumi_sandbox.providers.sdk.shapes import Shapes
+from pulumi_sandbox.providers.sdk.shapes import Checked, Shapes
 from pulumi_sandbox.providers.sdk.types import Type
 from pulumi_sandbox.providers.values import Asset
 
@@ -190,6 +190,12 @@ def test_configuration_of_a_provider_arrives_as_json_and_is_checked(shapes: dict
     checked = shapes["aws"].check_config(config)
     assert checked.problems == []
     assert checked.inputs == {"region": "us-east-1", "skipRegionValidation": True, "allowedAccountIds": ["1"]}
+    roles = {"assumeRoles": '[{"role_arn": "arn:aws:iam::123456789012:role/ci", "sessionName": "ci"}]'}
+    assert shapes["aws"].check_config(roles) == Checked(
+        {"assumeRoles": [{"roleArn": "arn:aws:iam::123456789012:role/ci", "sessionName": "ci"}]}, []
+    )
+    tags = {"defaultTags": '{"tags": {"cost_center": "ci"}}'}
+    assert shapes["aws"].check_config(tags).inputs == {"defaultTags": {"tags": {"cost_center": "ci"}}}
     assert shapes["aws"].check_config({"regon": "us-east-1"}).problems == [
         Problem("regon", "no such property", "did you mean 'region'?")
     ]
