@@ -232,7 +232,7 @@ class Cloud:
         from pulumi_sandbox.providers.rsa_key import GeneratedValues
 
         generated = GeneratedValues(self.context.world)
-        return Lookups(self.shapes, self.context.workspace.settings_file, self.pure, generated)
+        return Lookups(self.package, lambda: self.shapes, self.context.workspace.settings_file, self.pure, generated)
 
     def invoke(self, token: str, arguments: dict[str, Any]) -> tuple[dict[str, Any], tuple[str, ...]]:
         """Return the result of a function and its secret keys. Raise `Refused` without an answer."""

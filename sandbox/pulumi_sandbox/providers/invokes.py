@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from functools import cache, cached_property
@@ -122,16 +122,22 @@ class Lookups:
 
     def __init__(
         self,
-        shapes: Shapes,
+        package: str,
+        read_shapes: Callable[[], Shapes],
         settings: Path | None = None,
         pure: Mapping[str, PureFunction] | None = None,
         generated: Mapping[str, object] | None = None,
     ) -> None:
-        self.shapes = shapes
-        self.package = shapes.package
+        self.package = package
+        self._read_shapes = read_shapes
         self.pure = pure or {}
         self.settings = settings
         self._generated = generated or {}
+
+    @cached_property
+    def shapes(self) -> Shapes:
+        """The types of the package's functions. `values` does not need them, and so not the package."""
+        return self._read_shapes()
 
     @cached_property
     def _sources(self) -> list[tuple[str, dict[str, Any]]]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from functools import partial
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
@@ -43,7 +44,13 @@ def shapes() -> dict[str, Shapes]:
 
 @pytest.fixture
 def lookups(shapes: dict[str, Shapes], tmp_path: Path) -> dict[str, Lookups]:
-    return {package: Lookups(one, tmp_path / "sandbox.yaml") for package, one in shapes.items()}
+    file = tmp_path / "sandbox.yaml"
+    return {package: Lookups(package, partial(shapes.__getitem__, package), file) for package in shapes}
+
+
+def test_values_need_no_package_of_the_cloud() -> None:
+    found = Lookups("gcp", lambda: pytest.fail("reads the package of the cloud"))
+    assert found.values["projectNumber"]
 
 
 def fixtures() -> list[tuple[str, str]]:
@@ -116,7 +123,7 @@ def test_a_lookup_without_an_answer_says_which_lines_to_add(lookups: dict[str, L
     )
     # And the lines do what they promise.
     (tmp_path / "sandbox.yaml").write_text(text.partition("\n\n")[2])
-    again = Lookups(lookups["aws"].shapes, tmp_path / "sandbox.yaml")
+    again = Lookups("aws", lambda: lookups["aws"].shapes, tmp_path / "sandbox.yaml")
     assert again.answer(token, {"keyName": "deploy"}, {})[0]["keyName"] == "deploy"
 
 

@@ -22,7 +22,6 @@ from gpu_ci.cli.doctor.kubernetes import KubernetesCluster
 from gpu_ci.cli.doctor.steps import Finding, Step, problems_or_pass
 from gpu_ci.cli.programs import NotAskedError
 from gpu_ci.cli.stack_files import StackFile
-from gpu_ci.kubernetes.device_plugin import DevicePluginArgs
 from gpu_ci.stack import quotas
 from gpu_ci.stack.clusters import CLUSTERS
 
@@ -77,7 +76,7 @@ class Cluster(KubernetesCluster):
             return self._clients[service].call(operation, **arguments)
         except ApiError as error:
             login = f"aws sso login --profile {self.profile}" if self.profile else "aws sso login"
-            other = "" if self.profile else "  # or set AWS_PROFILE to a profile of the cluster's account"
+            other = "" if self.profile else "  # or set AWS_PROFILE to a profile of the account"
             fix = (f"{login}{other}",) if _NO_CREDENTIALS.search(str(error)) else ()
             raise NotAskedError(str(error), fix) from None
 
@@ -94,6 +93,9 @@ class Cluster(KubernetesCluster):
 
 def target(file: StackFile, name: str, context: str, connect: Callable[[], Any] | None = None) -> Cluster:  # noqa: ARG001 - GKE uses it
     """Return one cluster of a stack file. Raise LookupError if the file does not describe it."""
+    # A stack with pools on EC2 alone uses this module too, without the package of Kubernetes.
+    from gpu_ci.kubernetes.device_plugin import DevicePluginArgs
+
     described = file.values[CLUSTERS][name]
     subnets = tuple(described["subnets"].values())
     account = described.get("profile", ""), described.get("roleArn", "")

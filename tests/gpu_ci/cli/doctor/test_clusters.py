@@ -295,7 +295,7 @@ OF_AWS = ("identity", "cluster", "network plugin", "quotas", "roles", "subnets",
     ("profile", "error", "kubectl", "of_aws", "of_kubectl"),
     [
         ("", ApiError("", "Unable to locate credentials"), NO_CLUSTER,
-         "aws sso login  # or set AWS_PROFILE to a profile of the cluster's account", CONNECT),
+         "aws sso login  # or set AWS_PROFILE to a profile of the account", CONNECT),
         ("ops", ApiError("ExpiredToken", "expired"), NO_CLUSTER, "aws sso login --profile ops",
          f"{CONNECT} --profile ops"),
         ("", ApiError("AccessDenied", "no"), None, None, "# install kubectl: kubernetes.io/docs/tasks/tools"),

@@ -21,6 +21,8 @@ from bootstrap import google as bootstrap
 from tests.bootstrap.stacks import WIDE, staging_with
 from tests.conftest import ROOT
 from tests.engine import gke as gke_stack
+from tests.gpu_ci.aws.ec2.test_manager_entry import POOL as ON_EC2
+from tests.gpu_ci.aws.ec2.test_manager_entry import stack as ec2_stack
 from tests.gpu_ci.cli.doctor.conftest import BUCKET, KEYS, KMS, PLANTED, STACK, Environment, fixes, statuses
 from tests.gpu_ci.cli.doctor.google_apis import APIS, SECRETS
 from tests.gpu_ci.program.test_program import run as run_program
@@ -348,6 +350,25 @@ def test_a_stack_on_google_needs_no_package_of_another_cloud(tmp_path: Path) -> 
     finished = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, check=False)
     # GitHub does not answer, so no step could be checked.
     assert (finished.returncode, finished.stderr) == (1, "github/runner version ...\n")
+
+
+def test_a_stack_on_ec2_has_steps_for_aws_alone_and_needs_no_other_package(tmp_path: Path) -> None:
+    (tmp_path / "Pulumi.dev.yaml").write_text(json.dumps({"config": ec2_stack(a10g=ON_EC2)}))
+    code = (
+        "import sys; sys.modules.update(dict.fromkeys(['pulumi_gcp', 'pulumi_kubernetes']));"
+        "from gpu_ci.cli.main import run; sys.exit(run(['doctor', 'Pulumi.dev.yaml', '--only', 'each-name']))"
+    )
+    finished = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, check=False)
+    # The message lists the steps.
+    assert "ec2-runners/account, ec2-runners/images" in finished.stderr
+    assert finished.returncode == 2
+    assert "google/policies" not in finished.stderr
+
+
+def test_steps_of_google_are_about_pools_on_compute_engine_and_all_secrets_of_the_manager() -> None:
+    found = google.target(read(ROOT / "Pulumi.staging.yaml"), lambda: pytest.fail("asks nothing"))
+    assert [*found.pools] == ["l4", "t4"]
+    assert {f"projects/example-ci-staging/secrets/jarvislabs-{name}-key" for name in ("api", "ssh")} < {*found.secrets}
 
 
 def everything(environment: Environment) -> str:
