@@ -5,6 +5,9 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from gpu_catalog import price
+from pydantic.alias_generators import to_camel
+
 from ..pool_args import PoolArgs, Surroundings
 from ..validation_errors import join
 from .clusters import CLUSTERS, unused
@@ -53,6 +56,7 @@ def stack_warnings(stack: Stack, reported: Collection[str] = ()) -> list[str]:
         *(text for name, args in named for text in args.warnings(join(POOLS, name), around)),
         *_overlapping_labels(named),
         *_unused_runner_settings(named, present),
+        *(text for name, args in named for text in _limits_without_price(join(POOLS, name), args)),
         *(unused(clusters, taken) if taken <= clusters.keys() else []),
     ]
 
@@ -72,6 +76,20 @@ def _overlapping_labels(pools: Iterable[tuple[str, PoolArgs]]) -> list[str]:
         for other, others in labels.items()
         if name != other and own and own <= others and (own != others or name < other)
     ]
+
+
+def _limits_without_price(path: str, args: PoolArgs) -> Iterator[str]:
+    """Warn about limits in USD that ignore a machine of the pool, because its price is not in the catalog."""
+    demands = [each for each in (args.demand(""), *args.ladder_demands("")) if each]
+    unpriced = dict.fromkeys(
+        f"{each.machine.machine_type} {each.market} in {each.region}"
+        for each in demands
+        if price(each.machine, each.region, each.market) is None
+    )
+    for name in ("max_usd_per_day", "price_ceiling_usd"):
+        if unpriced and getattr(args, name, None):
+            text = f"has no effect for {', '.join(unpriced)}, whose price the catalog does not know"
+            yield f"{path}.{to_camel(name)}: {text}; hint: limit max, or set a budget at the cloud"
 
 
 def overlapping(

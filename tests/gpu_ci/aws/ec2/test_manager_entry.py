@@ -9,10 +9,11 @@ from typing import Any
 
 import pytest
 from gpu_ci.aws.mailbox import Mailbox, MailboxArgs
+from gpu_ci.stack.warnings import stack_warnings
 
 from tests.gpu_ci.aws.ec2.pools import LADDER, SUBNETS, made
 from tests.gpu_ci.harness import deploy
-from tests.gpu_ci.program.stack import config, site
+from tests.gpu_ci.program.stack import config, load, site
 from tests.gpu_ci.program.test_github_apps import GROUP
 from tests.gpu_ci.program.test_manager import MANAGER
 from tests.gpu_ci.program.test_program import STACK, run
@@ -49,6 +50,16 @@ def test_the_manager_reads_the_entry() -> None:
     read = TypeAdapter(pool).validate_json(found)
     assert (read.max_run_duration_sec, read.max_usd_per_day, read.queue_timeout_sec) == (7200, 50, 1800)
     assert (read.account, read.mailbox.bucket, read.rungs[-1].region) == ("123456789012", "mailbox-1", "us-east-2")
+
+
+def test_limits_that_ignore_machines_without_a_price_are_reported() -> None:
+    limits = {"maxUsdPerDay": 50, "priceCeilingUsd": 9}
+    assert stack_warnings(load(stack(a10g={**POOL, **limits}))) == []
+    assert stack_warnings(load(stack(a10g={**POOL, "ladder": LADDER}))) == []
+    found = stack_warnings(load(stack(a10g={**POOL, **limits, "ladder": LADDER})))
+    assert [each.partition(", whose")[0] for each in found] == [
+        f"gpu-ci:pools.a10g.{name}: has no effect for g6.xlarge spot in us-east-2" for name in limits
+    ]
 
 
 def test_stopped_machines_are_in_the_entry_and_in_the_quota_of_disks() -> None:
