@@ -171,6 +171,7 @@ def test_the_key_comes_from_a_file_or_a_variable_and_is_never_shown(
         refused = call(*arguments)
         assert refused.exit_code == 1
         assert "answered 401" in refused.stderr
+        assert "hint: give --token-file" in refused.stderr
         assert "another-key" not in refused.output
     monkeypatch.delenv(TOKEN_VARIABLE)
     assert TOKEN_FILE in call("list").stderr

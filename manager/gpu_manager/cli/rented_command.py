@@ -145,7 +145,7 @@ def list_(token_file: str, as_json: bool) -> None:
         try:
             rows = [row for row in api.rows() if row.is_vm]
         except (ApiError, KeyError, TypeError, ValueError, AttributeError) as error:
-            _fail(_text(error))
+            _fail(_text(error), _hint(error))
         _print(rows, api, as_json)
 
 
@@ -168,7 +168,7 @@ def _readings(api: Api, name: str, timeout_sec: float) -> Iterator[Sequence[Row]
             found = api.rows()
         except ApiError as error:
             if not error.is_temporary or error.status == 401:
-                _fail(_text(error), f"set {TOKEN_FILE} or {TOKEN} to a key of the account")
+                _fail(_text(error), _hint(error))
             note(_text(error))
         except (KeyError, TypeError, ValueError, AttributeError) as error:
             note(_text(error))
@@ -197,6 +197,11 @@ def _send(request: Callable[[], None], subject: str, *, is_final: bool = True) -
 
 def _text(error: Exception) -> str:
     return str(error) if isinstance(error, ApiError) else "the answer of Jarvis Labs cannot be used"
+
+
+def _hint(error: Exception) -> str:
+    is_of_key = isinstance(error, ApiError) and error.status in (401, 403)
+    return f"give --token-file a file with a key of the account, or set {TOKEN}" if is_of_key else ""
 
 
 def _fail(text: str, hint: str = "") -> NoReturn:

@@ -69,7 +69,8 @@ def command(
 
     You may stop or kill the command at any time: machines and jobs continue, and the next manager finds them. Only one
     manager of a stack acts at a time. With an object in a bucket as --state, a second one waits until the lease is
-    free. The Google credentials come from the variables of Pulumi's provider, or from gcloud's login.
+    free. The Google credentials come from the variables of Pulumi's provider, or from gcloud's login; those of AWS
+    from the sources of its SDK, such as AWS_PROFILE.
 
     \b
     Examples:

@@ -159,7 +159,7 @@ class Api:
                         raise ApiError(f"{subject}: the answer is too slow or too long")
                 status = response.status_code
         except httpx2.HTTPError as error:
-            raise ApiError(f"{subject}: no answer: {type(error).__name__}") from None
+            raise ApiError(f"{subject}: no answer from Jarvis Labs: {type(error).__name__}") from None
         try:
             value = json.loads(content.replace(token.encode(), b"..."))
         except (ValueError, RecursionError):
@@ -174,7 +174,7 @@ class Api:
             token = Path(file).read_text(encoding="ascii") if file else os.environ.get(TOKEN, "")
             if re.fullmatch(r"[!-~]+", token := token.strip()):
                 return token
-        raise ApiError(f"{file or 'no file'} has no API key; set {TOKEN_FILE} to the path of its file, or {TOKEN}", 401)
+        raise ApiError(f"{file or TOKEN} has no API key; set {TOKEN_FILE} to the path of its file, or {TOKEN}", 401)
 
 
 @contextmanager
