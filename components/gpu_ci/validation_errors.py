@@ -32,6 +32,8 @@ _RULES = {
     "model_type": ("wrong-type", "must be a map"),
     "model_attributes_type": ("wrong-type", "must be a map"),
     "dataclass_type": ("wrong-type", "must be a map"),
+    "float_type": ("wrong-type", "must be a number"),
+    "float_parsing": ("wrong-type", "must be a number"),
     "bool_type": ("wrong-type", "must be true or false"),
     "bool_parsing": ("wrong-type", "must be true or false"),
     "too_short": ("too-few", "must have at least {min_length} entries"),

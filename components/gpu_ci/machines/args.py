@@ -38,6 +38,7 @@ class MachinePoolArgs(Args):
         default=None,
         ge=60,
         le=86400,
+        examples=[1800],
         description="seconds that a job may wait for its runner before the alert about late jobs, 60 to 86400; by "
         "default waitObjectiveSec of gpu-ci:manager.alerts",
     )
@@ -45,6 +46,7 @@ class MachinePoolArgs(Args):
         default=None,
         gt=0,
         allow_inf_nan=False,
+        examples=[100],
         description="the catalog price in USD of the pool's machines on one day in UTC at which the runner manager "
         "starts no further one; running jobs continue, and a machine without a price costs 0; by default no maximum",
     )
@@ -52,6 +54,7 @@ class MachinePoolArgs(Args):
         default=None,
         ge=300,
         le=86400,
+        examples=[3600],
         description="seconds that a job may be queued, 300 to 86400, before the runner manager cancels its run "
         "with all its jobs; longer than a machine needs to boot; by default never",
     )
@@ -133,7 +136,9 @@ class MailboxPoolArgs(MachinePoolArgs):
     """The machines as messages name them, such as "machines on EC2"."""
 
     standby: StandbySize | None = Field(
-        default=None, description="machines that are stopped until a job needs them, and start faster; by default none"
+        default=None,
+        examples=[{"stoppedSize": 1}],
+        description="machines that are stopped until a job needs them, and start faster; by default none",
     )
 
     @field_validator("github")

@@ -281,7 +281,7 @@ class Stack:
         found = [replace(each, path=PROJECT) for each in with_hints(found, Provider, Provider.EXAMPLE)]
         if only_aws and project is None:
             text = f"is missing, and secrets in Secret Manager need it: {', '.join(google_secrets)}"
-            hint = "keep the secrets in AWS Secrets Manager, and the stack needs no project (docs/guides/eks.md)"
+            hint = "store them in AWS Secrets Manager, without a project (docs/start/bootstrap.md#aws-alone)"
             found = [replace(each, text=text, hint=hint) for each in found]
         return found
 

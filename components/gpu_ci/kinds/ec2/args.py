@@ -55,6 +55,7 @@ class Ec2MachineArgs(Args):
     capacity_reservation_id: ReservationId | None = Field(
         default=None,
         validate_default=True,
+        examples=["cr-0123456789abcdef0"],
         description="the capacity reservation, such as cr-0123456789abcdef0: a Capacity Block for market reservation, "
         "or an On-Demand Capacity Reservation for standard",
     )
@@ -140,6 +141,7 @@ class Ec2RunnerPoolArgs(MailboxPoolArgs, Ec2MachineArgs, PoolArgs):
     price_ceiling_usd: float | None = Field(
         default=None,
         gt=0,
+        examples=[2.5],
         description="the maximum price of one machine, in USD per hour: the runner manager starts no machine whose "
         "catalog price is higher, and bids at most this price for spot machines; by default no maximum",
     )

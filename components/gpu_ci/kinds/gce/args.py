@@ -58,6 +58,7 @@ class RunnerPoolArgs(MachinePoolArgs, GpuMachineArgs, PoolArgs):
     price_ceiling_usd: float | None = Field(
         default=None,
         gt=0,
+        examples=[2.5],
         description="the maximum catalog price of one machine, in USD per hour; the runner manager starts no machine "
         "above that price; by default no maximum",
     )

@@ -41,7 +41,7 @@ class RentedRung(Args):
 class HostReuse(Args):
     """Hosts that run several jobs, one after the other. A job can leave something that no cleaning removes."""
 
-    max_jobs: Integer = Field(ge=2, le=50, description="the most jobs of one host, 2 to 50")
+    max_jobs: Integer = Field(ge=2, le=50, examples=[10], description="the most jobs of one host, 2 to 50")
 
 
 class RentedMachineArgs(Args):
@@ -154,6 +154,7 @@ class RentedRunnerPoolArgs(MailboxPoolArgs, RentedMachineArgs, PoolArgs):
 
     reuse: HostReuse | None = Field(
         default=None,
+        examples=[{"maxJobs": 10}],
         description="hosts that are paused after a job and run later jobs, after a cleaning; it needs "
         "gpu-ci:github.runnerGroup, and no runner.docker: rootful; by default each host runs one job",
     )
@@ -167,6 +168,7 @@ class RentedRunnerPoolArgs(MailboxPoolArgs, RentedMachineArgs, PoolArgs):
     price_ceiling_usd: float | None = Field(
         default=None,
         gt=0,
+        examples=[2.5],
         description="the maximum catalog price of one machine, in USD per hour; the runner manager starts no machine "
         "above that price; by default no maximum",
     )
