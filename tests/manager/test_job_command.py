@@ -122,7 +122,7 @@ def test_each_machine_costs_what_its_rung_does_and_a_minute_at_least(
     capsys.readouterr()
     machines.print_cost()
     assert [line.partition("cost")[2].strip() for line in capsys.readouterr().out.splitlines()] == [
-        "30 s of g2-standard-8 spot in us-central1-a at 0.36 USD/h: 0.0060 USD",
+        "30 s of g2-standard-8 spot in us-central1-a at 0.36 USD/h, billed as 60 s: 0.0060 USD",
         "400 s of g2-standard-8 standard in us-east1-b at 0.90 USD/h: 0.1000 USD",
         "500 s of g2-standard-8 standard in us-east1-c, whose price is unknown",
     ]

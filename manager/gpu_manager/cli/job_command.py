@@ -90,8 +90,8 @@ class Terminal:
 @click.option(
     "--pool",
     default="",
-    help="The pool whose labels the job has, or the end of its name, such as rented. By default: the first one on "
-    "Compute Engine.",
+    help="The pool whose labels the job has, or the end of its name, such as rented. By default: the first one, on "
+    "Compute Engine if there is one.",
 )
 @click.option("--repository", default="", help="The repository of the job. By default: one that can use the pool.")
 @click.option("--run", "scripts", multiple=True, metavar="SCRIPT",
@@ -362,8 +362,8 @@ class Machines:
                 self._line("cost", f"{machine}, whose price is unknown")
             else:
                 # Both clouds bill at least a minute (cloud.google.com/compute/all-pricing, aws.amazon.com/ec2/pricing).
-                usd = max(seconds, 60) * price / 3600
-                self._line("cost", f"{machine} at {price:.2f} USD/h: {usd:.4f} USD")
+                usd, billed = max(seconds, 60) * price / 3600, ", billed as 60 s" if seconds < 60 else ""
+                self._line("cost", f"{machine} at {price:.2f} USD/h{billed}: {usd:.4f} USD")
 
 
 def _job_id(subject: str) -> str:

@@ -425,10 +425,7 @@ MISTAKES: dict[tuple[str, ...], list[str]] = {
     (*SETS["google"], "--aws-account", "111122223333"): [
         "--aws-account: is for stacks with pools on AWS alone, and replaces --project"
     ],
-    ("--aws-account", "1", *AWS[2:]): [
-        f"{FILE}:site.github.{app}.privateKey: is not the ARN of a secret in AWS Secrets Manager"
-        for app in ("app", "runnerApp")
-    ],
+    ("--aws-account", "1", *AWS[2:]): ["--aws-account: is not the number of an AWS account"],
     (*GOOGLE, "--gke-cluster", "gpu"): [
         f"{option}: is missing" for option in ("--location", "--runner-image", "--organization", "--repository")
     ],

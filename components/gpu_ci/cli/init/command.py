@@ -71,6 +71,7 @@ _FILE_OF_STACK = re.compile(r"Pulumi\.(.+)\.ya?ml")
 _PLACEHOLDER = re.compile(r"(?<=[/@])(OWNER|COMMIT)(?=[/@]|$)")
 _POOL = re.compile(r"(?P<name>[^=]+)=(?P<machine>[^:=]+)(:(?P<market>[a-z-]+))?")
 _POOL_FORM = f"NAME=MACHINE_TYPE or NAME=MACHINE_TYPE:MARKET, such as {DEFAULT_POOL}"
+_ACCOUNT = re.compile(r"[0-9]{12}")
 _SUBNET = re.compile(r"(?P<zone>[^=]+)=(?P<id>[^=]+)")
 _ZONE = re.compile(r"(?P<region>[a-z]+-[a-z]+[0-9]+)-[a-z]")
 
@@ -143,7 +144,8 @@ def _next_steps(folder: Path, chosen: Repository, states: Mapping[str, new_files
         f"add gpu-ci:site.github to {chosen.stack_file}, or delete the file and run init again with --organization and "
         "--repository   (until then, no job can reach the pools)"
     )
-    runs_jobs = bool(chosen.on_google and chosen.organization)
+    runs_jobs = bool(chosen.machines and chosen.organization)
+    manager = "run the manager, which starts machines for jobs   (docs/guides/runner-manager-setup.md)"
     entry = (
         "give the identity that runs pulumi up an access entry of the EKS cluster   (docs/guides/eks.md#credentials)"
     )
@@ -167,6 +169,7 @@ def _next_steps(folder: Path, chosen: Repository, states: Mapping[str, new_files
         *([entry] if "eks" in chosen.clusters else []),
         f".venv/bin/gpu-ci doctor {chosen.stack_file}   (checks your accounts, and prints how to fix each failure)",
         f"pulumi up --stack {chosen.stack}   (creates the resources in your accounts; needs the Pulumi CLI on PATH)",
+        *([manager] if runs_jobs else []),
         *_github_steps(folder, chosen),
     ]
 
@@ -263,6 +266,10 @@ def _read(folder: Path, given: Mapping[str, Any], wrong: list[Problem]) -> Repos
     if pools_known and given["aws_account"] and (given["project"] or not on_aws_alone):
         text = "is for stacks with pools on AWS alone, and replaces --project"
         wrong.append(Problem("--aws-account", text, given["aws_account"], hint="leave one of the two options out"))
+    if given["aws_account"] and not _ACCOUNT.fullmatch(given["aws_account"]):
+        example = OPTIONS["aws_account"].example
+        text = "is not the number of an AWS account"
+        wrong.append(Problem("--aws-account", text, repr(given["aws_account"]), "12 digits", f"such as {example}"))
     for flag, value in (("--stack", given["stack"]), ("FOLDER", folder.resolve().name)):
         if not PULUMI_NAME.fullmatch(value):
             expected = "1 to 100 letters, digits, '-', '_' and '.'"
