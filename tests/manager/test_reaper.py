@@ -161,6 +161,10 @@ def test_a_runner_that_has_just_got_a_job_keeps_its_machine_and_a_list_deletes_n
     assert vendor.machines == []
 
 
+# Without credentials of AWS, the key in this secret cannot be read.
+UNREADABLE = "arn:aws:secretsmanager:us-east-1:111122223333:secret:github-manager-app-key"
+
+
 @pytest.mark.parametrize(
     ("vendor", "options", "code", "left"),
     [
@@ -169,12 +173,16 @@ def test_a_runner_that_has_just_got_a_job_keeps_its_machine_and_a_list_deletes_n
         (Vendor(machine("l4-a", on_unix=1.0), refuses="l4-a"), ["--yes"], 3, 1),
         (Vendor(refuses="list"), ["--yes"], 1, 0),
         (Vendor(), ["--app-key", "missing.pem"], 2, 0),
+        (Vendor(machine("l4-a", on_unix=1.0)), ["--yes", "--app-key", UNREADABLE], 1, 0),
     ],
 )
 def test_the_command_lists_or_deletes_and_its_exit_code_says_what_is_left(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, vendor: Vendor, options: list[str], code: int, left: int
 ) -> None:
     (tmp_path / "manager.json").write_text(json.dumps(CONFIG))
+    for name in ("AWS_ACCESS_KEY_ID", "AWS_PROFILE"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("AWS_EC2_METADATA_DISABLED", "true")
     monkeypatch.setattr(reap_command, "supplier", lambda name: vendor)
     arguments = ["manager", "reap", "--config", str(tmp_path / "manager.json"), *options]
     answer = CliRunner().invoke(gpu_ci, arguments)
@@ -182,7 +190,7 @@ def test_the_command_lists_or_deletes_and_its_exit_code_says_what_is_left(
     if code != 2:
         document = json.loads(answer.stdout)
         assert [each["machine"] for each in document["machines"]] == (["l4-a"] if vendor.refuses != "list" else [])
-        assert bool(document["notRead"]) == (vendor.refuses == "list")
+        assert bool(document["notRead"]) == (code == 1)
         assert vendor.refuses != "l4-a" or "l4-a: on for more than 604800 s: no permission" in answer.stderr
 
 

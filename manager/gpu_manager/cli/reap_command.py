@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from functools import partial
 
 import click
@@ -12,7 +13,7 @@ from gpu_ci.cli.output import InputError, note, print_json
 
 from ..config import Config
 from ..model import Pool
-from ..ports import Refused, Supplier
+from ..ports import Refused, Supplier, Unavailable
 from ..reaper import Report, Runners, reap
 from ..suppliers import supplier
 from . import options
@@ -87,7 +88,8 @@ def _github(config: Config, key_file: str | None) -> tuple[Runners | None, Calla
 
     app = App(config.github.app_id, config.github.installation_id, key_file)
     try:
-        app.signed({})
+        with suppress(Unavailable):  # the request for the runners reports it
+            app.signed({})
         github = GithubAdapter(config.github.api_url, app, config.github.owner, ())
     except Refused as error:
         raise InputError(str(error)) from None

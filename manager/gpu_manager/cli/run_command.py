@@ -84,8 +84,10 @@ def command(
     app = App(config.github.app_id, config.github.installation_id, key_file)
     try:
         app.signed({})
-    except (Refused, Unavailable) as error:
+    except Refused as error:
         raise InputError(str(error), hint="create a key on the App's settings page, under Private keys") from None
+    except Unavailable as error:
+        raise InputError(str(error), hint="correct the credentials of AWS, such as AWS_PROFILE, or try again") from None
     log = Log(as_json, manager=config.name)
     prometheus = None if metrics_port is None else _prometheus(metrics_port, log)
     stopped = cancellation()

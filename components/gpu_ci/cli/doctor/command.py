@@ -36,9 +36,9 @@ _MANAGER = "gpu_manager.doctor"
               help="The context of kubectl for a cluster; by default its current one. Repeatable.")  # fmt: skip
 @click.option("--github-url", metavar="URL", envvar="GITHUB_API_URL", default=GITHUB_API, show_default=True,
               help="The address of GitHub's API.")  # fmt: skip
-@click.option("--app-key", metavar="FILE", type=click.Path(dir_okay=False, path_type=Path),
+@click.option("--app-key", metavar="FILE|ARN", type=click.Path(dir_okay=False, path_type=Path),
               envvar="GPU_CI_MANAGER_APP_KEY_FILE",
-              help="The private key (PEM) of the App of manager.json.")  # fmt: skip
+              help="The private key (PEM) of the App of manager.json, or the ARN of its secret in AWS.")  # fmt: skip
 @click.option("--report", "page", metavar="FILE", type=click.Path(dir_okay=False, path_type=Path),
               help="Also write a page for an issue, without secrets, account numbers and addresses.")  # fmt: skip
 @options.as_json
