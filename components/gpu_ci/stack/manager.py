@@ -94,7 +94,7 @@ class ManagerSettings(ManagerChoices):
             if value := getattr(self, name):
                 text = f"is for a manager on {'Google Cloud' if self.on_aws else 'AWS'}"
                 hint = f"remove it, or correct region, which is {self.region}"
-                got = value if isinstance(value, list | bool) else {}
+                got: Any = value if isinstance(value, list | bool) else {}
                 wrong.append(at_path(invalid(text, "other-cloud", hint=hint), got, to_camel(name)))
         raise_problems(wrong)
         return self
