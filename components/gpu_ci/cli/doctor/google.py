@@ -96,8 +96,8 @@ def target(file: StackFile, connect: Callable[[], Call]) -> Project:
     keys = [app.get("privateKey") for app in app_entries(site.get("github")).values()]
     keys += [spec.choices.get(name) for spec in file.specs for name in spec.model.SECRETS_OF_MANAGER]
     secrets = tuple(dict.fromkeys(key for key in keys if isinstance(key, str) and not aws_secret(key)))
-    here = {spec.name for spec in file.specs if spec.cloud == "gcp" and spec.model.REGISTERED_BY == "machines"}
-    pools = {name: args for name, args in file.pools if name in here}
+    machines = [(name, args) for name, args in file.pools if args.REGISTERED_BY == "machines"]
+    pools = {name: args for name, args in machines if isinstance(args, GpuMachineChoices)}
     permissions, apis = tuple(deployer.permissions(file)), tuple(sorted(set(_apis(file, bool(pools)))))
     found = Project(file.project, pools, site.get("subnetworks") or {}, apis, secrets, permissions, connect)
     if deployer.uses_bootstrap_roles(file) and deployer.attests(file):
