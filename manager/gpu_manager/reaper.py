@@ -145,7 +145,7 @@ def overdue(
         if not since or machine.waits_for_capacity or machine.status in SHUTTING_DOWN:
             continue
         if machine.off:
-            if machine.unregistered and standby.get(machine.pool):
+            if machine.template and machine.unregistered and standby.get(machine.pool):
                 standby[machine.pool] -= 1
             elif age > (boot_sec if machine.off_unix else limit_sec + _GRACE_SEC):
                 yield Overdue(machine, "it is off")

@@ -178,12 +178,16 @@ class JarvisLabs(MailboxSupplier):
         machine, mail = super()._machine(known), known.mail
         if _is_unbooted(known):
             return replace(machine, off_unix=1.0)
-        # The vendor says no times. These are when the bucket got what was written before the request, and the end.
-        begun = mail.get(BOOT, 0.0)
-        on_unix = mail.get(_RESUMED) or (0.0 if machine.jobs else begun)
+        # The vendor says no times. These are when the bucket got what was written before the request, and the end. The
+        # bucket deletes mail after days, and keeps records.
+        begun = mail.get(BOOT) or known.record.since_unix
+        is_paused = machine.status == "STOPPED"
+        on_unix = mail.get(_RESUMED) or (0.0 if machine.jobs and is_paused else begun)
         is_off = machine.status == "TERMINATED" or not on_unix
         off_unix = mail.get(END) or (on_unix or begun if is_off else 0.0)
-        is_old = machine.status == "STOPPED" and self._unix() - known.record.since_unix > _MOST_STANDBY_SEC
+        # A VM that the agent has switched off without a pause is on for the vendor, and cannot wait on standby.
+        begun, most_sec = (known.record.since_unix, _MOST_STANDBY_SEC) if is_paused else (off_unix, _PAUSED_WITHIN_SEC)
+        is_old = machine.off and not machine.sealed and self._unix() - begun > most_sec
         return replace(machine, template="" if is_old else machine.template, on_unix=on_unix, off_unix=off_unix)
 
     def _remove(self, row: Row, machine: Machine, subject: str) -> None:
@@ -208,9 +212,11 @@ class JarvisLabs(MailboxSupplier):
             self._mailboxes.open(pool, Insert(pool.name, name, rung, None, ""), definition, self.HOST, record)
             self._mailboxes.close(machine)
             return True
+        if row.status not in ("RUNNING", "STOPPING") or self._monotonic() - since >= _PAUSED_WITHIN_SEC:
+            return False
         if row.status == "RUNNING":
             self._stop(row, subject)
-        return row.status in ("RUNNING", "STOPPING") and self._monotonic() - since < _PAUSED_WITHIN_SEC
+        return True
 
     def _stop(self, row: Row, subject: str) -> None:
         with converted_errors(subject):

@@ -163,6 +163,36 @@ def test_the_reaper_deletes_a_second_vm_and_one_whose_request_was_given_up(accou
     assert list(account.fake.machines) == [row["machine_id"]]
 
 
+@pytest.mark.parametrize("standby", [0, 1])
+@pytest.mark.parametrize("is_resumed", [False, True])
+def test_the_reaper_deletes_a_vm_whose_mail_has_expired(account: Rented, standby: int, is_resumed: bool) -> None:
+    own, [now] = replace(account.pool("waits"), standby=standby, max_run_duration_sec=3600), [[1000.0]]
+    started(account, unix=lambda: now[0])
+    for key in account.bucket.names("staging/mail/"):
+        account.bucket.delete(key)
+    if is_resumed:
+        record = json.loads(account.bucket.read(f"staging/records/{NAME}.json") or b"")
+        account.bucket.write(f"staging/records/{NAME}.json", json.dumps({**record, "jobs": 1}).encode())
+    found = []
+    for now[0] in (1000.0 + 3900, 1000.0 + 3901):
+        fresh = account.supplier(unix=lambda: now[0])
+        reap({"jarvislabs": (lambda fresh=fresh: fresh, [own])}, None, lambda: now[0], deletes=True)
+        found.append(len(account.fake.machines))
+    assert found == [1, 0]
+
+
+def test_a_vm_that_is_off_and_still_paid_does_not_wait_on_standby(account: Rented) -> None:
+    """The vendor has stopped the VM for its pause, so the agent has reported its end. But it did not pause the VM."""
+    own, [now] = replace(account.pool("waits"), standby=1), [[time.time()]]
+    supplier, machine = started(account, unix=lambda: now[0])
+    account.bucket.write(f"staging/mail/{machine.id}/end", b'{"reason": "stopped"}')
+    assert only(supplier.list([own])).template == own.template
+    now[0] += 3000
+    assert only(supplier.list([own])).template == ""
+    reap({"jarvislabs": (lambda: supplier, [own])}, None, lambda: now[0], deletes=True)
+    assert account.fake.machines == {}
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("status", "content", "kind"),
@@ -342,7 +372,13 @@ def test_a_manager_that_is_killed_while_a_host_gets_its_next_machine_has_one_mac
 
 @pytest.mark.parametrize(
     ("reason", "fault", "reuse"),
-    [("gpu-unhealthy", "", 2), ("job-done", "refused", 2), ("job-done", "late", 2), ("job-done", "", 0)],
+    [
+        ("gpu-unhealthy", "", 2),
+        ("job-done", "refused", 2),
+        ("job-done", "no answer", 2),
+        ("job-done", "late", 2),
+        ("job-done", "", 0),
+    ],
 )
 def test_a_host_that_cannot_be_used_again_is_destroyed(account: Rented, reason: str, fault: str, reuse: int) -> None:
     now, own = [0.0], replace(account.pool("waits"), reuse=reuse, runner_group="gpu")
@@ -357,6 +393,12 @@ def test_a_host_that_cannot_be_used_again_is_destroyed(account: Rented, reason: 
         supplier.delete(machine)
         assert len(account.fake.machines) == 1
         now[0] = 601.0
+    if fault == "no answer":
+        for now[0] in (0.0, 599.0, 601.0):
+            account.fake.answers["templates/vm/pause"] = (503, {})
+            if now[0] < 600:
+                with pytest.raises(Unavailable):
+                    supplier.delete(machine)
     supplier.delete(machine)
     assert account.fake.machines == {}
 
