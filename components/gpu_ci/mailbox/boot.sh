@@ -69,12 +69,13 @@ cut_power() {
   [[ -n $DONE || -n ${GPU_AGENT_BOOT-} ]] || echo o >/proc/sysrq-trigger
 }
 
-# fetch URL SHA256 FILE: downloads a file, or ends the machine.
+# fetch URL SHA256 FILE: downloads a file, or ends the machine. A bucket that answers with 5xx or 429 for now is not a
+# wrong configuration, which would stop the pool.
 fetch() {
   local error code
   error=$(request GET "$1" 2>&1 >"$3")
   code=$?
-  ((code != 22)) || end_machine no-config "${3##*/} could not be downloaded: ${error##*$'\n'}"
+  ((code != 22)) || [[ $error =~ error:\ (5|429) ]] || end_machine no-config "${3##*/} could not be downloaded: ${error##*$'\n'}"
   ((code == 0)) || end_machine timed-out "${3##*/} could not be downloaded: ${error##*$'\n'}"
   sha256sum --check --status <<<"$2  $3" || end_machine no-config "${3##*/} is not the pinned one"
 }

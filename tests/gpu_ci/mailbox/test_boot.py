@@ -106,9 +106,18 @@ def test_an_agent_that_fails_is_reported_once(tmp_path: Path, bucket: S3Objects)
 FAULTS = {
     "another agent": (lambda machine: machine.bucket.write(machine.agent_key, b"other"), ("no-config", True)),
     "no agent": (lambda machine: machine.bucket.delete(machine.agent_key), ("no-config", True)),
+    "no answer now": (lambda machine: with_answer(machine, 503), ("timed-out", False)),
+    "too many requests": (lambda machine: with_answer(machine, 429), ("timed-out", False)),
     "no python": (lambda machine: without_python(machine), ("no-tool", True)),
     "old python": (lambda machine: without_python(machine).add("python3", "exit 1"), ("no-tool", True)),
 }
+
+
+def with_answer(machine: Machine, status: int) -> None:
+    """Let curl fail as with this answer to the request for the agent."""
+    fails = f"echo 'curl: (22) The requested URL returned error: {status}' >&2; exit 22"
+    curl = shutil.which("curl", path=PATH)
+    machine.tools.add("curl", f'input=$(cat); case $input in *payloads*) {fails};; esac; {curl} "$@" <<<"$input"')
 
 
 def without_python(machine: Machine) -> Tools:
