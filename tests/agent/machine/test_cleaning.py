@@ -18,6 +18,8 @@ DISK = Path("/mnt")
 JOB = """
 ipcmk -M 64 && ipcmk -S 1 && ipcmk -Q
 mkdir -p ~/deep/.hidden /mnt/open/cache && echo planted >/mnt/open/cache/wheel && ln -s /etc/passwd /mnt/open/link
+python3 -c 'import ctypes; libc = ctypes.CDLL(None); value = (ctypes.c_uint * 64)(); libc.shmctl(0, 2, value)
+value[1] = 0; exit(libc.shmctl(0, 1, value))'
 cp /bin/true ~/deep/.hidden/tool; echo planted >/dev/shm/planted; touch "/mnt/open/a b" /tmp/planted /var/tmp/planted
 """
 
@@ -99,6 +101,14 @@ def test_a_cleaning_that_fails_ends_the_machine(monkeypatch: pytest.MonkeyPatch,
         return ""
 
     assert machine.inside(work) == f"not-clean: {program} failed (1): {program}: cannot"
+
+
+def test_the_unit_of_a_machine_does_not_start_when_its_host_gets_the_next_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    commands: list[object] = []
+    monkeypatch.setattr(System, "has_systemd", lambda _: True)
+    monkeypatch.setattr(System, "must", lambda _, reason, argv: commands.append((reason, argv)))
+    cleaning.leave(System())
+    assert commands == [("not-clean", ["systemctl", "disable", "gpu-agent.service"])]
 
 
 def test_the_search_is_in_writable_file_systems_on_disks_and_in_memory(tmp_path: Path) -> None:

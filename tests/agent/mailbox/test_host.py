@@ -102,6 +102,7 @@ def test_a_machine_has_no_identity(host: MailboxHost) -> None:
     for call in (lambda: host.secret("x", 1, 1), lambda: host.bucket("x"), lambda: host.registry_token(1)):
         with pytest.raises(AgentExit, match=r"no-secret: .* has no identity"):
             call()
+    assert {"169.254.169.254", "fd00:ec2::254"} <= set(host.blocked.addresses)
 
 
 class Github:
@@ -307,6 +308,11 @@ def test_a_file_that_is_not_roots_own_is_refused_and_its_variable_is_not_read(
     boot.chmod(0o644)
     assert started() is None
     assert "its mode is not 0600" in capsys.readouterr().out
+    if os.geteuid() == 0:
+        boot.chmod(0o600)
+        os.chown(boot, 65534, 65534)
+        assert started() is None
+        os.chown(boot, 0, 0)
     link = boot.with_name("link.json")
     link.symlink_to(boot)
     boot.chmod(0o600)

@@ -78,7 +78,8 @@ def test_a_record_says_what_was_requested_and_a_repeated_open_is_byte_identical(
 
 
 def test_a_record_has_one_signed_url_that_ends_with_the_boot(boxes: Mailboxes, bucket: S3Objects) -> None:
-    record = boxes.open(POOL, INSERT, DEFINITION)
+    record = boxes.open(replace(POOL, max_run_duration_sec=3600), INSERT, DEFINITION)
+    assert "\nRuntimeMaxSec=3600\n" in record.user_data
     stored = (bucket.read(f"{MANAGER}/records/{record.name}.json") or b"").decode()
     assert stored.count("X-Amz-Signature") == 1
     assert "X-Amz-Expires=900&" in boot_of(record.user_data)[0].url

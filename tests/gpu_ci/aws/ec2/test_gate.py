@@ -19,7 +19,7 @@ from botocore.session import Session
 from gpu_ci.ec2_gate.compute import with_time_limit
 from gpu_ci.gcp.gate.waiting import RealClock
 from gpu_ci.mailbox.boot import Definition
-from gpu_ci.mailbox.objects import Signed
+from gpu_ci.mailbox.objects import ObjectsError, S3Objects, Signed
 from pulumi.runtime.proto import provider_pb2, provider_pb2_grpc
 
 from tests.gpu_ci.engine_stub import Plugin, plugin
@@ -64,7 +64,10 @@ class Cloud:
 
     def _boot(self, instance: str) -> None:
         data = self.ec2.describe_instance_attribute(InstanceId=instance, Attribute="userData")["UserData"]["Value"]
-        url, sha256 = boot_of(base64.b64decode(data).decode())
+        script = base64.b64decode(data).decode()
+        # It ends itself, also if the gate was killed.
+        assert "shutdown -P +7\n" in script
+        url, sha256 = boot_of(script)
         _, content = send("GET", url)
         assert hashlib.sha256(content).hexdigest() == sha256
         document = json.loads(content)
@@ -201,6 +204,27 @@ def test_a_signal_ends_the_machine_and_after_a_crash_the_next_check_does(cloud: 
     assert first["State"]["Name"] == ("terminated" if number == signal.SIGTERM else "running")
     assert cloud.create()["verdict"] == "pass"
     assert [row["State"]["Name"] for row in cloud.rows()] == ["terminated"] * 2
+
+
+@pytest.mark.slow
+def test_without_access_to_the_mail_no_machine_starts_and_one_that_runs_is_terminated_at_once(
+    cloud: Cloud, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    real, allowed = S3Objects.read, [False]
+
+    def read(self: S3Objects, key: str, *given: Any) -> bytes | None:
+        if allowed and allowed.pop():
+            return real(self, key, *given)
+        raise ObjectsError(f"{key}: Access Denied", is_temporary=False)
+
+    monkeypatch.setattr(S3Objects, "read", read)
+    assert "Access Denied" in cloud.refused()
+    assert cloud.rows() == []
+    allowed.append(True)
+    cloud.seconds = 0.0
+    assert "Access Denied" in cloud.refused()
+    assert [row["State"]["Name"] for row in cloud.rows()] == ["terminated"]
+    assert cloud.seconds < 60
 
 
 @pytest.mark.slow

@@ -71,6 +71,24 @@ def test_a_request_whose_answer_was_lost_is_not_repeated_within_a_minute_also_af
     assert (creates(account), second != first.id, only(supplier.list([own])).id) == (2, True, second)
 
 
+def test_a_machine_that_the_list_lacks_for_some_moments_stays(account: Rented) -> None:
+    now, own = [0.0], account.pool("waits")
+    supplier, machine = started(account, monotonic=lambda: now[0])
+    for _ in range(3):
+        account.fake.hidden.update(account.fake.machines)
+        for late_sec in (0.0, JarvisLabs.LISTED_WITHIN_SEC - 1):
+            now[0] += late_sec
+            assert supplier.list([own]) == ()
+            supplier.delete(machine)
+        account.fake.hidden.clear()
+        assert only(supplier.list([own])) == machine
+    account.fake.hidden.update(account.fake.machines)
+    now[0] += JarvisLabs.LISTED_WITHIN_SEC
+    assert (supplier.list([own]), only(supplier.starting([own])).id) == ((), machine.id)
+    now[0] += JarvisLabs.LISTED_WITHIN_SEC + 1
+    assert (supplier.list([own]), supplier.starting([own]), account.bucket.names("staging/records/")) == ((), (), [])
+
+
 def test_a_vm_that_appears_after_its_record_is_gone_is_off_and_the_new_one_stays(account: Rented) -> None:
     now, own = [0.0], account.pool("waits")
     supplier = account.supplier(monotonic=lambda: now[0])
@@ -305,6 +323,10 @@ def test_a_machine_on_standby_keeps_its_id_with_another_vm_and_gets_a_new_key(ac
     account.fake.answers["users/fetch"] = (200, {"success": True, "instances": rows})
     with pytest.raises(Unavailable, match="running, and not paused"):
         supplier.start_again(machine, "request-1")
+    account.fake.free["H100", "IN2"] = 0
+    with pytest.raises(InsertRefused, match="0 are free"):
+        supplier.start_again(machine, "request-1")
+    account.fake.free["H100", "IN2"] = 1
     before = set(account.fake.machines)
     supplier.start_again(machine, "request-1")
     supplier.start_again(machine, "request-1")
