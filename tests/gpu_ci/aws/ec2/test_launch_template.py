@@ -58,6 +58,15 @@ def test_its_definition_is_a_configuration_of_the_agent(
     assert asked == [f"/aws/service/deeplearning/ami/{parameter}/base-oss-nvidia-driver-gpu-ubuntu-24.04/latest/ami-id"]
 
 
+def test_a_machine_has_no_public_address_and_no_role_and_leaves_no_disk() -> None:
+    data = request()["LaunchTemplateData"]
+    options, [disk], [interface] = data["MetadataOptions"], data["BlockDeviceMappings"], data["NetworkInterfaces"]
+    assert (options["HttpTokens"], options["HttpPutResponseHopLimit"]) == ("required", 1)
+    assert (disk["Ebs"]["Encrypted"], disk["Ebs"]["DeleteOnTermination"]) == (True, True)
+    assert (interface["AssociatePublicIpAddress"], interface["DeleteOnTermination"]) == (False, True)
+    assert (data["InstanceInitiatedShutdownBehavior"], "IamInstanceProfile" in data) == ("terminate", False)
+
+
 @pytest.mark.slow
 def test_ec2s_service_model_takes_the_template() -> None:
     from botocore.session import get_session
