@@ -128,7 +128,7 @@ END
 # on_stop_signal: passes a stop signal on to the agent, which then ends the machine itself.
 on_stop_signal() {
   [[ -n $AGENT ]] || end_machine stopped "the machine received a stop signal before its agent was started"
-  STOPPED=yes
+  STOPPED=yes SIGNALLED=yes
   kill -TERM "$AGENT" 2>/dev/null
 }
 # In a sandbox, no unit is started, because the services of the developer's computer must not change.
@@ -158,10 +158,12 @@ entry agent
 fetch "${BASH_REMATCH[1]}" "${BASH_REMATCH[3]}" "$GPU_AGENT_WORK/gpu_agent.pyz"
 "$PYTHON" "$GPU_AGENT_WORK/gpu_agent.pyz" run &
 AGENT=$!
+# A signal interrupts `wait`. Its code is then the signal's, even if the agent has just ended, so wait once more.
 while true; do
+  SIGNALLED=""
   wait "$AGENT"
   CODE=$?
-  kill -0 "$AGENT" 2>/dev/null || break
+  [[ -n $SIGNALLED ]] || kill -0 "$AGENT" 2>/dev/null || break
 done
 if ((CODE)); then
   # The signal may have reached the agent before its signal handler existed.
