@@ -32,7 +32,7 @@ from pulumi_sandbox.providers.github.organizations import Organizations
 from pulumi_sandbox.providers.github.repositories import Repository
 from pulumi_sandbox.providers.github.statuses_api import StatusesApi
 from pulumi_sandbox.providers.kubernetes.scheduling.scheduler import Scheduler
-from pulumi_sandbox.providers.kubernetes.tekton.engine import TaskRun
+from pulumi_sandbox.providers.kubernetes.tekton.graph import TaskRun
 from pulumi_sandbox.providers.kubernetes.tekton.listener import Delivery, Listener, Receipt, signed
 from pulumi_sandbox.providers.kubernetes.tekton.runs import PIPELINE_RUN, Runs, Settings
 from pulumi_sandbox.providers.kubernetes.workloads.containers import Containers

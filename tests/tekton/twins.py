@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from pulumi_sandbox.providers.kubernetes.scheduling.scheduler import Scheduler
-from pulumi_sandbox.providers.kubernetes.tekton.engine import TaskRun, parents
+from pulumi_sandbox.providers.kubernetes.tekton.graph import TaskRun, parents
 from pulumi_sandbox.providers.kubernetes.tekton.runs import PIPELINE_RUN, Runs, Settings
 from pulumi_sandbox.providers.kubernetes.workloads.containers import Containers
 from pulumi_sandbox.providers.machines.settings import GuestSettings
@@ -177,12 +177,12 @@ class Executor:
         return self._running.get(name, set())
 
     def ended(self, namespace: str, name: str, pipeline: Mapping[str, Any]) -> Seen:
-        _, thread = self.runs._engines[f"{namespace}/{name}"]
+        state, thread = self.runs._runs[f"{namespace}/{name}"]
         thread.join(PATIENCE_SEC)
         row = self.world.get(PIPELINE_RUN, f"{namespace}/{name}")
         assert row is not None
         assert not thread.is_alive(), f"{namespace}/{name} does not end: {row.outputs['status']}"
-        engine, _ = self.runs._engines[f"{namespace}/{name}"]
-        tasks = {each.name: (each.reason, each.attempts, each.params) for each in engine.all()}
+        all_runs = [each for runs in state.task_runs.values() for each in runs]
+        tasks = {each.name: (each.reason, each.attempts, each.params) for each in all_runs}
         times = [(each.task, times[0], times[-1]) for each, times in self._seen.get(name, {}).values()]
         return seen(pipeline, row.outputs["status"], tasks, times)

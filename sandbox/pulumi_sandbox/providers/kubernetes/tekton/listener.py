@@ -9,7 +9,7 @@ import hashlib
 import hmac
 import json
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -20,10 +20,8 @@ from celpy.celparser import CELParseError
 from celpy.evaluation import CELEvalError
 
 from pulumi_sandbox.providers.kubernetes.objects import inner, items
-from pulumi_sandbox.providers.kubernetes.tekton.engine import REFERENCE, Value, params_of, substitute
-from pulumi_sandbox.providers.kubernetes.tekton.fields import unsupported
+from pulumi_sandbox.providers.kubernetes.tekton.graph import REFERENCE, Value, params_of, substitute
 from pulumi_sandbox.providers.kubernetes.tekton.runs import TRIGGERS, Runs
-from pulumi_sandbox.providers.resource import Refused
 
 ACCEPTED, BAD_REQUEST = 202, 400
 
@@ -62,9 +60,9 @@ class Listener:
         """Handle a delivery.
 
         Raises:
-            Refused: An object is missing, or has a field that the sandbox does not run.
+            Refused: An object is missing.
         """
-        spec = self._spec("EventListener", self.name)
+        spec = self.runs.spec(f"{TRIGGERS}:EventListener", self.namespace, self.name)
         try:
             # A number of JSON is a double in CEL.
             body, plain = json.loads(delivery.content, parse_int=float), json.loads(delivery.content)
@@ -75,30 +73,18 @@ class Listener:
             try:
                 extensions: dict[str, Any] = {}
                 for _, each in items(trigger.get("interceptors")):
-                    name, params = str(inner(each, "ref", "name")), params_of(each.get("params"))
-                    self._interceptor(name)(params, delivery, body, extensions)
+                    params = params_of(each.get("params"))
+                    if inner(each, "ref", "name") == "github":
+                        self._github(params, delivery)
+                    else:
+                        self._cel(params, delivery, body, extensions)
                 event = {"body": plain, "header": delivery.headers, "extensions": extensions}
                 receipt.runs += self._create(trigger, event, receipt.notes)
             except Stopped as stopped:
                 receipt.notes.append(f"{trigger.get('name')}: {stopped}")
         return receipt
 
-    def _spec(self, kind: str, name: str) -> Mapping[str, Any]:
-        row = self.runs.world.get(f"{TRIGGERS}:{kind}", f"{self.namespace}/{name}")
-        if row is None:
-            raise Refused(f"no such {kind}\n  got: {self.namespace}/{name}\n  hint: create it, or correct the name")
-        spec: Mapping[str, Any] = row.inputs["spec"]
-        if problems := list(unsupported(kind, name, spec)):
-            raise Refused("\n".join(problems))
-        return spec
-
-    def _interceptor(self, name: str) -> Callable[..., None]:
-        known: dict[str, Callable[..., None]] = {"github": self._github, "cel": self._cel}
-        if name not in known:
-            raise Refused(f"the sandbox does not run this interceptor\n  got: {name}\n  expected: {', '.join(known)}")
-        return known[name]
-
-    def _github(self, params: Mapping[str, Any], delivery: Delivery, _: Any, __: Any) -> None:
+    def _github(self, params: Mapping[str, Any], delivery: Delivery) -> None:
         """Check the event and the signature (pkg/interceptors/github/github.go)."""
         headers, types = delivery.headers, params.get("eventTypes")
         if headers.get("content-type") == "application/x-www-form-urlencoded":
@@ -124,12 +110,10 @@ class Listener:
 
     def _create(self, trigger: Mapping[str, Any], event: Mapping[str, Any], notes: list[str]) -> list[str]:
         params = {key: _value(str(each), event) for key, each in params_of(trigger.get("bindings")).items()}
-        template = self._spec("TriggerTemplate", str(inner(trigger, "template", "ref")))
+        template = self.runs.spec(f"{TRIGGERS}:TriggerTemplate", self.namespace, str(inner(trigger, "template", "ref")))
         scope: dict[str, Value] = {f"tt.params.{key}": each for key, each in params.items()}
         created = []
         for _, each in items(template.get("resourcetemplates")):
-            if each.get("kind") != "PipelineRun":
-                raise Refused(f"the sandbox creates only PipelineRuns\n  got: {each.get('kind')}")
             run = substitute(each, scope)
             run["metadata"] = {"namespace": self.namespace, **run["metadata"]}
             name = str(run["metadata"]["name"])
