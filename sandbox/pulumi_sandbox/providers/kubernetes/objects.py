@@ -90,28 +90,3 @@ def server_fields(res: Resource, meta: dict[str, Any]) -> dict[str, Any]:
             balancer = {"ingress": ingress} if spec["type"] == "LoadBalancer" else {}
             return {"spec": spec, "status": {"loadBalancer": balancer}}
     return {}
-
-
-def meets(requirement: Mapping[str, Any], labels: Mapping[str, Any]) -> bool:
-    """Return True if the labels meet one requirement of a selector or of a node affinity.
-
-    Source: k8s.io/apimachinery v0.36.0, pkg/labels/selector.go, Requirement.Matches.
-    """
-    key, values = str(requirement.get("key")), [str(one) for one in requirement.get("values") or ()]
-    has_key = key in labels
-    match requirement.get("operator"):
-        case "In":
-            return has_key and str(labels[key]) in values
-        case "NotIn":
-            return not has_key or str(labels[key]) not in values
-        case "Exists":
-            return has_key
-        case "DoesNotExist":
-            return not has_key
-        case "Gt" | "Lt" as operator:
-            try:
-                one, other = int(str(labels[key])), int(values[0])
-            except (KeyError, ValueError, IndexError):
-                return False
-            return one > other if operator == "Gt" else one < other
-    return False

@@ -1,21 +1,44 @@
-"""Define the nodes of a cluster, and the groups of the cluster autoscaler."""
+"""The nodes of a cluster: those of EKS node groups, of GKE node pools, and of sandbox.yaml.
+
+Sources of GKE's labels and added tolerations: docs.cloud.google.com/kubernetes-engine/docs/how-to/gpus (2026-04-08),
+concepts/spot-vms and concepts/dws. What a cloud reserves on a node is not subtracted.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
+from math import ceil
 from typing import Any
 
-from pulumi_sandbox.providers.kubernetes.objects import items, pairs
-from pulumi_sandbox.providers.kubernetes.quantities import amounts
+import gpu_catalog
 
+from pulumi_sandbox.providers.gcp.compute import machine_types
+from pulumi_sandbox.providers.gcp.outputs.container import endpoint, group_name
+from pulumi_sandbox.providers.kubernetes.cluster import is_cluster
+from pulumi_sandbox.providers.kubernetes.objects import inner, items, pairs
+from pulumi_sandbox.providers.kubernetes.quantities import amounts
+from pulumi_sandbox.world.store import Record, World
+
+NODE_GROUP, NODE_POOL = "aws:eks/nodeGroup:NodeGroup", "gcp:container/nodePool:NodePool"
+TEMPLATE = "aws:ec2/launchTemplate:LaunchTemplate"
 GPU = "nvidia.com/gpu"
+ZONE = "topology.kubernetes.io/zone"
 # Taint effects of the APIs of EKS and GKE, with those of Kubernetes (docs.aws.amazon.com/eks/latest/APIReference/
 # API_Taint.html; discovery document container v1, NodeTaint.effect).
 EFFECTS = {"NO_SCHEDULE": "NoSchedule", "NO_EXECUTE": "NoExecute", "PREFER_NO_SCHEDULE": "PreferNoSchedule"}
-DISK = "ephemeral-storage"
 ARCHITECTURES = {"x86_64": "amd64", "arm64": "arm64"}
+# The default instance type (docs.aws.amazon.com/eks/latest/APIReference/API_Nodegroup.html).
+DEFAULT_TYPE = "t3.medium"
+# The label of a pool without GKE's own device plugin (NVIDIA/aicr#1998).
+WITHOUT_PLUGIN = "gke-no-default-nvidia-gpu-device-plugin"
+# Labels that GKE sets for a field of nodeConfig that is true.
+OF_MARKET = {
+    "flexStart": "cloud.google.com/gke-flex-start",
+    "preemptible": "cloud.google.com/gke-preemptible",
+    "spot": "cloud.google.com/gke-spot",
+}
 
 
 @dataclass(frozen=True)
@@ -32,9 +55,8 @@ class Node:
     taints: tuple[Taint, ...] = ()
     # A missing native resource has no limit. A missing extended resource does not exist on the node.
     allocatable: Mapping[str, Fraction] = field(default_factory=dict)
-    gpus: int = 0
-    """NVIDIA GPUs with an installed driver, advertised or not."""
-    has_builtin_plugin: bool = False
+    needs_plugin: bool = False
+    """Whether the GPUs are allocatable only with a device plugin of the cluster."""
     adds_tolerations: bool = False
     """Whether the cluster's API server adds tolerations to pods that request extended resources."""
 
@@ -44,31 +66,29 @@ class Group:
     """The nodes that one autoscaling group of a cloud starts, with their desired and their maximum number."""
 
     name: str
-    resource: tuple[str, str]
-    """The type and the id of the node group or node pool in the emulated cloud state."""
+    row: Record
+    """The node group or node pool."""
     desired: int
     max_nodes: int
     pattern: Node
-    predicted: Node
-    """The first node as the cluster autoscaler predicts it for a group without nodes."""
-    total: int | None = None
-    """The maximum of all groups of the same resource together; None without one."""
 
     def node(self, number: int) -> Node:
         name = f"{self.name}-{number}"
         return replace(self.pattern, name=name, labels={**self.pattern.labels, "kubernetes.io/hostname": name})
 
 
-def number(value: Any) -> int:
-    return int(value) if isinstance(value, int | float) else 0
-
-
-def taints(entries: Any) -> tuple[Taint, ...]:
-    """Return taints with Kubernetes' names of their effects."""
-    found = ((one, str(one.get("effect"))) for _, one in items(entries))
-    return tuple(
-        Taint(str(one.get("key")), str(one.get("value") or ""), EFFECTS.get(effect, effect)) for one, effect in found
-    )
+def groups(world: World, cluster: str) -> Iterator[Group]:
+    """Yield the groups of a cluster. Without a name, it is the only cluster with groups."""
+    rows = [(row, _cluster_of(row)) for token in (NODE_GROUP, NODE_POOL) for row in world.find(token)]
+    if not cluster and len({owner for _, owner in rows}) > 1:
+        return
+    for row, owner in rows:
+        if cluster and not _is_same(cluster, owner):
+            continue
+        if row.type == NODE_GROUP:
+            yield _of_node_group(row, world)
+        else:
+            yield from (_of_node_pool(row, str(zone)) for zone in row.outputs.get("nodeLocations") or ())
 
 
 def listed_nodes(entries: Any, cluster: str) -> Iterator[Node]:
@@ -81,11 +101,113 @@ def listed_nodes(entries: Any, cluster: str) -> Iterator[Node]:
             continue
         name = str(entry.get("name") or f"node-{index}")
         labels = {"kubernetes.io/hostname": name, **{key: str(value) for key, value in pairs(entry.get("labels"))}}
-        yield Node(name, labels, taints(entry.get("taints")), amounts(entry.get("allocatable")))
+        yield Node(name, labels, _taints(entry.get("taints")), amounts(entry.get("allocatable")))
 
 
-def nodes_of(group: Group, used: Collection[str]) -> Iterator[Node]:
-    """Yield the nodes of a group: the desired ones, and those started for pods that still run."""
-    for number in range(max(group.desired, group.max_nodes)):
-        if number < group.desired or f"{group.name}-{number}" in used:
-            yield group.node(number)
+def _cluster_of(row: Record) -> tuple[str, str]:
+    """Return the region and the name of a node group's cluster, or the path of a node pool's cluster."""
+    if row.type == NODE_GROUP:
+        return str(row.outputs.get("region") or ""), str(row.inputs.get("clusterName"))
+    return "", row.id.partition("/nodePools/")[0]
+
+
+def _is_same(cluster: str, owner: tuple[str, str]) -> bool:
+    region, name = owner
+    if "/" not in name:
+        return is_cluster(cluster, name, region)
+    _, project, _, location, _, short = name.split("/")
+    return cluster in (f"gke_{project}_{location}_{short}", f"https://{endpoint(name)}")
+
+
+def _of_node_group(row: Record, world: World) -> Group:
+    """Return the group of an EKS node group."""
+    inputs = row.inputs
+    name = str(row.outputs.get("nodeGroupName") or inputs.get("nodeGroupName") or row.name)
+    # The cluster autoscaler also uses the first instance type of the list.
+    kind = str(
+        next(iter(inputs.get("instanceTypes") or ()), _template(world, inputs).get("instanceType") or DEFAULT_TYPE)
+    )
+    machine = gpu_catalog.machine(kind, "aws") if kind in gpu_catalog.machine_types("aws") else None
+    ami = str(inputs.get("amiType") or "")
+    labels = {
+        **_common_labels(kind, machine),
+        "eks.amazonaws.com/nodegroup": name,
+        "eks.amazonaws.com/capacityType": str(inputs.get("capacityType") or "ON_DEMAND"),
+        **{key: str(value) for key, value in pairs(inputs.get("labels"))},
+    }
+    size: dict[str, Fraction] = {}
+    if machine:
+        size = {"cpu": Fraction(machine.vcpus), "memory": Fraction(machine.memory_gib) * 1024**3}
+    if machine and _has_driver(ami) and gpu_catalog.is_nvidia(machine):
+        size[GPU] = Fraction(ceil(machine.gpu_count))
+    # NVIDIA variants of Bottlerocket contain the device plugin
+    # (docs.aws.amazon.com/eks/latest/userguide/eks-ami-nvidia.html).
+    needs_plugin = not (ami.startswith("BOTTLEROCKET_") and "NVIDIA" in ami)
+    desired, most = (_number(inner(inputs, "scalingConfig", key)) for key in ("desiredSize", "maxSize"))
+    return Group(name, row, desired, most, Node("", labels, _taints(inputs.get("taints")), size, needs_plugin))
+
+
+def _of_node_pool(row: Record, zone: str) -> Group:
+    """Return the group that a GKE node pool has in a zone."""
+    config = inner(row.outputs, "nodeConfig") or {}
+    kind = machine_types.short(str(config.get("machineType")))
+    machine = machine_types.machine(kind) or machine_types.MachineType(kind)
+    accelerator = next((one for _, one in items(config.get("guestAccelerators"))), {})
+    accelerator_type = machine_types.short(str(accelerator.get("type") or machine.accelerator))
+    declared = {key: str(value) for key, value in pairs(config.get("labels"))}
+    labels = {
+        **_common_labels(kind, machine.offer),
+        "topology.kubernetes.io/region": zone.rpartition("-")[0],
+        ZONE: zone,
+        "cloud.google.com/gke-nodepool": row.id.rpartition("/")[2],
+        "cloud.google.com/gke-os-distribution": "cos" if "COS" in str(config.get("imageType")).upper() else "ubuntu",
+        **({"cloud.google.com/gke-accelerator": accelerator_type} if accelerator_type else {}),
+        **{label: "true" for name, label in OF_MARKET.items() if config.get(name) is True},
+        **declared,
+    }
+    size: dict[str, Fraction] = {}
+    if machine.vcpus and machine.memory_gb:
+        size = {"cpu": Fraction(machine.vcpus), "memory": Fraction(machine.memory_gb) * 1024**3}
+    driver = inner(accelerator, "gpuDriverInstallationConfig", "gpuDriverVersion")
+    if not accelerator or driver not in (None, "INSTALLATION_DISABLED"):
+        size[GPU] = Fraction(_number(accelerator.get("count")) or machine.gpus)
+    scaling = inner(row.inputs, "autoscaling") or {}
+    desired = max(_number(row.outputs.get("nodeCount")), _number(scaling.get("minNodeCount")))
+    most = max(desired, *(_number(scaling.get(name)) for name in ("maxNodeCount", "totalMaxNodeCount")))
+    needs_plugin, taints = declared.get(WITHOUT_PLUGIN) == "true", _taints(config.get("effectiveTaints"))
+    return Group(group_name(row.id, zone), row, desired, most, Node("", labels, taints, size, needs_plugin, True))
+
+
+def _common_labels(kind: str, machine: gpu_catalog.Machine | None) -> dict[str, str]:
+    return {
+        "kubernetes.io/os": "linux",
+        "kubernetes.io/arch": ARCHITECTURES[machine.architecture] if machine else "amd64",
+        "node.kubernetes.io/instance-type": kind,
+    }
+
+
+def _has_driver(ami: str) -> bool:
+    """Return True if an image has the NVIDIA driver. Custom images are assumed to have the driver."""
+    known = {one.ami_type: one.nvidia for one in gpu_catalog.ami_types()}
+    return ami in ("", "CUSTOM") or known.get(ami, False)
+
+
+def _template(world: World, inputs: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return the inputs of a group's launch template."""
+    reference = inner(inputs, "launchTemplate") or {}
+    for row in world.find(TEMPLATE):
+        if reference and (row.id == reference.get("id") or row.inputs.get("name") == reference.get("name")):
+            return row.inputs
+    return {}
+
+
+def _taints(entries: Any) -> tuple[Taint, ...]:
+    """Return taints with Kubernetes' names of their effects."""
+    found = ((one, str(one.get("effect"))) for _, one in items(entries))
+    return tuple(
+        Taint(str(one.get("key")), str(one.get("value") or ""), EFFECTS.get(effect, effect)) for one, effect in found
+    )
+
+
+def _number(value: Any) -> int:
+    return int(value) if isinstance(value, int | float) else 0

@@ -1,7 +1,12 @@
-"""Place pods on the nodes of a cluster, and start nodes for pods that do not fit."""
+"""Place pods on the nodes of a cluster, and start nodes for pods that do not fit.
+
+Source of the checks and their messages: k8s.io/kubernetes v1.36.0, pkg/scheduler/framework: types.go (FitError) and
+plugins/{tainttoleration,nodeaffinity,noderesources}. The first failed check gives the reason.
+"""
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
@@ -9,32 +14,100 @@ from typing import Any
 
 from pulumi_sandbox.providers.aws.eks.api import ACTIVITY as LAUNCH_FAILED
 from pulumi_sandbox.providers.kubernetes.helm.charts import DAEMON_SET
-from pulumi_sandbox.providers.kubernetes.objects import inner
-from pulumi_sandbox.providers.kubernetes.scheduling import eks_nodes, gke_nodes
-from pulumi_sandbox.providers.kubernetes.scheduling.eks_nodes import NODE_GROUP
-from pulumi_sandbox.providers.kubernetes.scheduling.fit import (
-    Misfit,
-    misfit_of,
-    requests,
-    runs_daemon,
-    unschedulable_message,
+from pulumi_sandbox.providers.kubernetes.objects import inner, items, pairs
+from pulumi_sandbox.providers.kubernetes.quantities import amounts
+from pulumi_sandbox.providers.kubernetes.scheduling.nodes import (
+    GPU,
+    NODE_GROUP,
+    NODE_POOL,
+    ZONE,
+    Group,
+    Node,
+    Taint,
+    groups,
+    listed_nodes,
 )
-from pulumi_sandbox.providers.kubernetes.scheduling.gke_nodes import NODE_POOL
-from pulumi_sandbox.providers.kubernetes.scheduling.nodes import GPU, Group, Node, listed_nodes, nodes_of
 from pulumi_sandbox.providers.resource import Log
 from pulumi_sandbox.world.store import Record, World
 
 POD = "kubernetes:core/v1:Pod"
 DEVICE_PLUGIN = "device-plugin"
 ENDED = ("Succeeded", "Failed")
+UNTOLERATED = "node(s) had untolerated taint(s)"
+NO_AFFINITY = "node(s) didn't match Pod's node affinity/selector"
+NO_NODES = "no nodes available to schedule pods"
+BLOCKING = ("NoSchedule", "NoExecute")
+Spec = Mapping[str, Any]
+"""The spec of a pod."""
 
 
-def groups(world: World, cluster: str) -> Iterator[Group]:
-    """Yield the groups of a cluster on every cloud. Without a name, it is the only cluster with groups."""
-    found = [list(kind.groups(world, cluster)) for kind in (eks_nodes, gke_nodes)]
-    if cluster or not all(found):
-        for groups_of_kind in found:
-            yield from groups_of_kind
+def requests(spec: Spec) -> dict[str, Fraction]:
+    """Return the requests of a pod: for each resource, the sum of its containers or its largest init container."""
+    total: dict[str, Fraction] = {}
+    for _, one in items(spec.get("containers")):
+        for name, amount in _container_requests(one).items():
+            total[name] = total.get(name, Fraction(0)) + amount
+    for _, one in items(spec.get("initContainers")):
+        for name, amount in _container_requests(one).items():
+            total[name] = max(total.get(name, Fraction(0)), amount)
+    return total
+
+
+def _container_requests(container: Mapping[str, Any]) -> dict[str, Fraction]:
+    resources = inner(container, "resources") or {}
+    # The default of a request is the limit (pkg/apis/core/v1/defaults.go, SetDefaults_Pod).
+    return amounts({**(inner(resources, "limits") or {}), **(inner(resources, "requests") or {})})
+
+
+def _tolerates(spec: Spec, taint: Taint, node: Node) -> bool:
+    """Return True if a toleration matches the taint (k8s.io/api v0.36.0, core/v1/toleration.go, ToleratesTaint).
+
+    Source of the added tolerations: plugin/pkg/admission/extendedresourcetoleration/admission.go.
+    """
+    if node.adds_tolerations and taint.effect == "NoSchedule" and "/" in taint.key and taint.key in requests(spec):
+        return True
+    return any(
+        one.get("effect") in (None, "", taint.effect)
+        and one.get("key") in (None, "", taint.key)
+        and (one.get("operator") == "Exists" or (one.get("value") or "") == taint.value)
+        for _, one in items(spec.get("tolerations"))
+    )
+
+
+def _meets(requirement: Mapping[str, Any], labels: Mapping[str, str]) -> bool:
+    """Return True if the labels meet one requirement of a node affinity. Gt and Lt are not compared."""
+    key, values = str(requirement.get("key")), [str(one) for one in requirement.get("values") or ()]
+    among = labels.get(key) in values
+    results = {"In": among, "NotIn": not among, "Exists": key in labels, "DoesNotExist": key not in labels}
+    return results.get(str(requirement.get("operator")), True)
+
+
+def _matches_affinity(spec: Spec, node: Node) -> bool:
+    """Return True if the node matches the nodeSelector and every expression of one required affinity term."""
+    if any(node.labels.get(name) != value for name, value in pairs(spec.get("nodeSelector"))):
+        return False
+    required = inner(spec, "affinity", "nodeAffinity", "requiredDuringSchedulingIgnoredDuringExecution")
+    terms = (items(term.get("matchExpressions")) for _, term in items(inner(required, "nodeSelectorTerms")))
+    return required is None or any(all(_meets(one, node.labels) for _, one in term) for term in terms)
+
+
+def may_run(spec: Spec, node: Node) -> str:
+    """Return why the taints or labels of a node keep a pod away; empty if they do not."""
+    if any(one.effect in BLOCKING and not _tolerates(spec, one, node) for one in node.taints):
+        return UNTOLERATED
+    return "" if _matches_affinity(spec, node) else NO_AFFINITY
+
+
+def misfits(spec: Spec, node: Node, used: Mapping[str, Fraction]) -> list[str]:
+    """Return the reasons why a pod does not fit a node; empty if the pod fits."""
+    if reason := may_run(spec, node):
+        return [reason]
+    reasons = []
+    for name, requested in requests(spec).items():
+        allocatable = node.allocatable.get(name, Fraction(0) if "/" in name else None)
+        if allocatable is not None and requested and requested > allocatable - used.get(name, Fraction(0)):
+            reasons.append(f"Insufficient {name}")
+    return reasons
 
 
 @dataclass(frozen=True)
@@ -65,104 +138,80 @@ class Scheduler:
         return not any(groups(self.world, self.cluster())) and not self.values().get("nodes")
 
     def nodes(self) -> list[Node]:
-        """Return the running nodes with their advertised GPUs."""
+        """Return the running nodes: the listed and desired ones, and those started for pods that still run."""
         cluster, used = self.cluster(), self._used_nodes()
-        all_nodes = [*listed_nodes(self.values().get("nodes"), cluster)]
+        found = [*listed_nodes(self.values().get("nodes"), cluster)]
         for group in groups(self.world, cluster):
-            all_nodes.extend(nodes_of(group, used))
-        return [self.with_advertised_gpus(node) for node in all_nodes]
+            numbers = range(max(group.desired, group.max_nodes))
+            found += [group.node(at) for at in numbers if at < group.desired or f"{group.name}-{at}" in used]
+        return [self._advertised(node) for node in found]
 
     def _used_nodes(self) -> set[str]:
-        return {str(inner(row.inputs, "spec", "nodeName")) for row in self.running()}
+        return {str(inner(row.inputs, "spec", "nodeName")) for row in self._running()}
 
-    def running(self, node: str = "") -> Iterator[Record]:
+    def _running(self, node: str = "") -> Iterator[Record]:
         """Yield the pods on a node, or on all nodes without a name."""
         for row in self.world.find(POD):
             place = inner(row.inputs, "spec", "nodeName")
             if place and place == (node or place) and inner(row.outputs, "status", "phase") not in ENDED:
                 yield row
 
-    def device_plugins(self) -> Iterator[Mapping[str, Any]]:
-        """Yield the pod specs of the device plugins. One that was edited to have no ready pod is left out."""
-        for row in self.world.find(DAEMON_SET):
-            if DEVICE_PLUGIN in row.id and inner(row.outputs, "status", "numberReady") != 0:
-                yield inner(row.inputs, "spec", "template", "spec") or {}
+    def _advertised(self, node: Node) -> Node:
+        """Return the node without its GPUs if no device plugin runs on it.
 
-    def with_advertised_gpus(self, node: Node) -> Node:
-        """Return the node with its GPUs as allocatable if a device plugin runs on the node."""
-        if not node.gpus:
-            return node
-        if node.has_builtin_plugin or any(runs_daemon(spec, node) for spec in self.device_plugins()):
-            return replace(node, allocatable={**node.allocatable, GPU: Fraction(node.gpus)})
-        return node
+        A plugin that was edited to have no ready pod does not run.
+        """
+        for row in self.world.find(DAEMON_SET) if node.needs_plugin else ():
+            spec = inner(row.inputs, "spec", "template", "spec") or {}
+            is_ready = DEVICE_PLUGIN in row.id and inner(row.outputs, "status", "numberReady") != 0
+            if is_ready and not may_run(spec, node):
+                return node
+        without = {name: amount for name, amount in node.allocatable.items() if name != GPU}
+        return replace(node, allocatable=without) if node.needs_plugin else node
 
-    def place(self, spec: Mapping[str, Any], launches: Launches | None = None) -> Placement:
+    def place(self, spec: Spec, launches: Launches | None = None) -> Placement:
         """Place a pod on a running node, or on a node that the cluster autoscaler starts.
 
         Args:
             spec: The spec of the pod.
             launches: The launches of new nodes. Without them, no node is started and the result is a prediction.
         """
-        nodes = self.nodes()
-        misfits = [self._misfit(spec, each) for each in nodes]
-        for node, misfit in zip(nodes, misfits, strict=True):
-            if misfit is None:
+        reasons = []
+        for node in self.nodes():
+            reasons.append(misfits(spec, node, self._used(node)))
+            if not reasons[-1]:
                 return Placement(node.name)
-        found_misfits = [each for each in misfits if each is not None]
-        for group in self._groups_to_grow(spec):
-            node = self.with_advertised_gpus(group.node(self._next(group)))
-            misfit = self._misfit(spec, node)
-            if misfit is not None:
-                found_misfits.append(misfit)
+        for group in groups(self.world, self.cluster()):
+            used = self._used_nodes()
+            free = (at for at in range(group.desired, group.max_nodes) if f"{group.name}-{at}" not in used)
+            number = next(free, None)
+            if number is None:
+                continue
+            node = self._advertised(group.node(number))
+            # The autoscaler checks a running node of the group, or predicts the GPUs from the machine type.
+            if misfits(spec, node if group.desired else group.node(number), {}):
+                continue
+            if why := misfits(spec, node, {}):
+                reasons.append(why)
             elif launches is None or not launches.is_refused(group):
                 return Placement(node.name, started=group.name)
-        return Placement(message=unschedulable_message(found_misfits))
+        return Placement(message=_unschedulable(reasons))
 
-    def _misfit(self, spec: Mapping[str, Any], node: Node) -> Misfit | None:
-        pods = [inner(row.inputs, "spec") or {} for row in self.running(node.name)]
-        return misfit_of(spec, node, _sum_of_requests([*pods, *self._daemons_of(node)]))
-
-    def _daemons_of(self, node: Node) -> list[Mapping[str, Any]]:
-        """Return the pod specs of the DaemonSets that run on the node. Their pods are not stored."""
-        specs = [inner(row.inputs, "spec", "template", "spec") or {} for row in self.world.find(DAEMON_SET)]
-        return [spec for spec in specs if runs_daemon(spec, node)]
-
-    def _groups_to_grow(self, spec: Mapping[str, Any]) -> Iterable[Group]:
-        """Yield the groups in which the autoscaler would start a node for the pod.
-
-        The autoscaler checks a running node of the group, or predicts the first node from the tags.
-        """
-        all_groups = list(groups(self.world, self.cluster()))
-        for group in all_groups:
-            if self._next(group) >= group.max_nodes or self._reached_total(group, all_groups):
-                continue
-            example = self.with_advertised_gpus(group.node(0)) if group.desired else group.predicted
-            # The autoscaler adds the pods of DaemonSets to the new node, too (kubernetes/autoscaler,
-            # cluster-autoscaler/simulator/node_info_utils.go).
-            if misfit_of(spec, example, _sum_of_requests(self._daemons_of(example))) is None:
-                yield group
-
-    def _next(self, group: Group) -> int:
-        """Return the number of the next node, or the maximum if the group is full."""
-        used = self._used_nodes()
-        free = (number for number in range(group.desired, group.max_nodes) if f"{group.name}-{number}" not in used)
-        return next(free, group.max_nodes)
-
-    def _reached_total(self, group: Group, all_groups: Iterable[Group]) -> bool:
-        """Return True if the groups of a resource have as many nodes together as its total allows."""
-        if group.total is None:
-            return False
-        siblings = [each for each in all_groups if each.resource == group.resource]
-        return sum(1 for each in siblings for _ in nodes_of(each, self._used_nodes())) >= group.total
+    def _used(self, node: Node) -> dict[str, Fraction]:
+        """Return the requests of the pods on a node. Those of DaemonSets do not count."""
+        total: dict[str, Fraction] = {}
+        for row in self._running(node.name):
+            for name, amount in requests(inner(row.inputs, "spec") or {}).items():
+                total[name] = total.get(name, Fraction(0)) + amount
+        return total
 
 
-def _sum_of_requests(specs: Iterable[Mapping[str, Any]]) -> dict[str, Fraction]:
-    """Return the sum of the requests of pods, by resource."""
-    total: dict[str, Fraction] = {}
-    for spec in specs:
-        for name, amount in requests(spec).items():
-            total[name] = total.get(name, Fraction(0)) + amount
-    return total
+def _unschedulable(reasons: Iterable[list[str]]) -> str:
+    """Return the scheduler's message for a pod that fits no node, without its part about preemption."""
+    nodes = list(reasons)
+    counts = Counter(reason for of_node in nodes for reason in of_node)
+    texts = ", ".join(sorted(f"{count} {reason}" for reason, count in counts.items()))
+    return f"0/{len(nodes)} nodes are available: {texts}." if nodes else NO_NODES
 
 
 # Sources: https://github.com/rancher/rancher/issues/38196, https://github.com/klothoplatform/klotho/pull/311 and
@@ -192,11 +241,10 @@ class Launches:
         """Return True, and log the reason, if the group cannot get another node."""
         if group.name in self.permanently_refused:
             return True
-        row = self.world.get(*group.resource)
-        zone = group.pattern.labels.get("topology.kubernetes.io/zone")
+        row, zone = group.row, group.pattern.labels.get(ZONE)
         place = {"zone": zone} if zone else {}
-        for kind, message in FAULTS[row.type].items() if row else ():
-            if row and (fault := self.world.take_fault(kind, row.type, row.name, id=row.id, **place)):
+        for kind, message in FAULTS[row.type].items():
+            if fault := self.world.take_fault(kind, row.type, row.name, id=row.id, **place):
                 self.world.event(LAUNCH_FAILED, row.type, row.id, fault.message or message, row.cluster)
                 self.log(NO_NODE.format(group.name, fault.message or message), "info")
                 if fault.times == 0:

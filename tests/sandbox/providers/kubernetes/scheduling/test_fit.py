@@ -6,18 +6,18 @@ from fractions import Fraction
 from typing import Any
 
 import pytest
-from pulumi_sandbox.providers.kubernetes.scheduling.fit import misfit_of, requests
 from pulumi_sandbox.providers.kubernetes.scheduling.nodes import Node, Taint
+from pulumi_sandbox.providers.kubernetes.scheduling.scheduler import misfits, requests
 
 GPU = "nvidia.com/gpu"
 NODE = Node(
     "n",
-    {"gpu": "t4", "memory": "16", "kubernetes.io/arch": "amd64"},
+    {"gpu": "t4", "kubernetes.io/arch": "amd64"},
     (Taint(GPU, "present"),),
     {"cpu": Fraction(4), "memory": Fraction(16 * 1024**3), GPU: Fraction(1)},
 )
 TOLERATED = {"tolerations": [{"key": GPU, "operator": "Exists", "effect": "NoSchedule"}]}
-NO_AFFINITY = ("node(s) didn't match Pod's node affinity/selector",)
+NO_AFFINITY = ["node(s) didn't match Pod's node affinity/selector"]
 
 
 def asking(**amounts: Any) -> dict[str, Any]:
@@ -43,8 +43,8 @@ def wanting(*expressions: dict[str, Any]) -> dict[str, Any]:
     ],
 )
 def test_a_taint_is_tolerated_by_key_value_and_effect(toleration: dict[str, Any], fits: bool) -> None:
-    message = misfit_of({"tolerations": [toleration]}, NODE, {})
-    assert message == (None if fits else ("node(s) had untolerated taint(s)",))
+    message = misfits({"tolerations": [toleration]}, NODE, {})
+    assert message == ([] if fits else ["node(s) had untolerated taint(s)"])
 
 
 @pytest.mark.parametrize(
@@ -58,22 +58,19 @@ def test_a_taint_is_tolerated_by_key_value_and_effect(toleration: dict[str, Any]
         ({"key": "other", "operator": "Exists"}, False),
         ({"key": "other", "operator": "DoesNotExist"}, True),
         ({"key": "gpu", "operator": "DoesNotExist"}, False),
-        ({"key": "memory", "operator": "Gt", "values": ["15"]}, True),
-        ({"key": "memory", "operator": "Gt", "values": ["16"]}, False),
-        ({"key": "gpu", "operator": "Lt", "values": ["17"]}, False),
     ],
 )
 def test_the_operators_of_affinity(expression: dict[str, Any], fits: bool) -> None:
-    assert misfit_of(wanting(expression), NODE, {}) == (None if fits else NO_AFFINITY)
+    assert misfits(wanting(expression), NODE, {}) == ([] if fits else NO_AFFINITY)
 
 
 def test_room_is_counted_with_what_runs_there() -> None:
-    assert misfit_of(asking(**{GPU: 1, "cpu": 4}), NODE, {}) is None
-    assert misfit_of(asking(**{GPU: 1}), NODE, {GPU: Fraction(1)}) == (f"Insufficient {GPU}",)
-    assert misfit_of(asking(cpu="4100m", memory="17Gi"), NODE, {}) == ("Insufficient cpu", "Insufficient memory")
+    assert misfits(asking(**{GPU: 1, "cpu": 4}), NODE, {}) == []
+    assert misfits(asking(**{GPU: 1}), NODE, {GPU: Fraction(1)}) == [f"Insufficient {GPU}"]
+    assert misfits(asking(cpu="4100m", memory="17Gi"), NODE, {}) == ["Insufficient cpu", "Insufficient memory"]
     # A machine of unknown size has room for any pod, and no GPU.
-    assert misfit_of(asking(cpu=500), Node("n"), {}) is None
-    assert misfit_of(asking(**{GPU: 1}), Node("n"), {}) == (f"Insufficient {GPU}",)
+    assert misfits(asking(cpu=500), Node("n"), {}) == []
+    assert misfits(asking(**{GPU: 1}), Node("n"), {}) == [f"Insufficient {GPU}"]
 
 
 def test_a_pod_asks_for_the_sum_of_its_containers_or_its_largest_init_container() -> None:

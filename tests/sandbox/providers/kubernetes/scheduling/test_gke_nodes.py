@@ -45,12 +45,6 @@ def run(cluster: Cluster, name: str = "smoke", **changes: Any) -> str:
     return str(row.inputs["spec"]["nodeName"])
 
 
-def busy(cluster: Cluster, node: str) -> None:
-    """Put a pod that runs and needs the GPU on a node."""
-    inputs = {"metadata": {"name": node, "namespace": "x"}, "spec": {**SPEC, "nodeName": node}}
-    cluster.world.insert(Record(POD, f"x/{node}", node, "", inputs, {**inputs, "status": {"phase": "Running"}}))
-
-
 def test_a_pool_without_nodes_starts_one_for_a_pod_and_has_the_labels_of_gke(cluster: Cluster) -> None:
     pool(cluster)
     assert place(cluster) == Placement(f"{A}-0", started=A)
@@ -67,25 +61,12 @@ def test_a_pool_without_nodes_starts_one_for_a_pod_and_has_the_labels_of_gke(clu
     assert place(cluster, nodeSelector={"nvidia.com/gpu.present": "true"}).node == ""
 
 
-def test_the_autoscaler_starts_no_node_without_a_device_plugin_for_a_pod_with_gpus(cluster: Cluster) -> None:
-    pool(cluster, with_config(labels={"gpu-ci-pool": "l4", "gke-no-default-nvidia-gpu-device-plugin": "true"}))
-    assert place(cluster).message == "no nodes available to schedule pods"
-    assert place(cluster, containers=[{"name": "x"}]).node == f"{A}-0"
-
-
 def test_only_pods_that_request_gpus_get_the_toleration_of_the_taint_that_gke_adds(cluster: Cluster) -> None:
     pool(cluster, with_config(taints=None))
     assert place(cluster, tolerations=[]).node == f"{A}-0"
     without_gpu = [{"name": "runner", "image": "x", "resources": {"limits": {"cpu": 1}}}]
     assert place(cluster, tolerations=[], containers=without_gpu).message.startswith("no nodes available")
     assert place(cluster, containers=without_gpu).node == f"{A}-0"
-
-
-def test_the_total_maximum_is_that_of_all_zones_together(cluster: Cluster) -> None:
-    pool(cluster)
-    for node in (f"{A}-0", f"{B}-0"):
-        busy(cluster, node)
-    assert place(cluster).message.startswith("0/2 nodes are available: 2 Insufficient nvidia.com/gpu.")
 
 
 GPUS: dict[str, tuple[dict[str, Any], int]] = {
@@ -95,14 +76,6 @@ GPUS: dict[str, tuple[dict[str, Any], int]] = {
     "no driver": (
         {"guestAccelerators": [{**L4, "gpuDriverInstallationConfig": {"gpuDriverVersion": "INSTALLATION_DISABLED"}}]},
         0,
-    ),
-    "shared by three": (
-        {
-            "guestAccelerators": [
-                {**L4, "gpuSharingConfig": {"gpuSharingStrategy": "TIME_SHARING", "maxSharedClientsPerGpu": 3}}
-            ]
-        },
-        3,
     ),
     "another device plugin": (
         {"labels": {"gpu-ci-pool": "l4", "gke-no-default-nvidia-gpu-device-plugin": "true"}},
@@ -120,16 +93,6 @@ def test_the_gpus_of_a_node_are_those_of_gkes_own_device_plugin(
     assert int(first.allocatable.get(GPU, 0)) == count
 
 
-@pytest.mark.parametrize(("count", "gib"), [(0, 100), (2, 750)])
-def test_local_ssds_take_the_place_of_the_boot_disk(cluster: Cluster, count: int, gib: float) -> None:
-    pool(cluster, {**with_config(ephemeralStorageLocalSsdConfig={"localSsdCount": count}), "initialNodeCount": 1})
-    allocatable = cluster.cloud.workloads.scheduler.nodes()[0].allocatable
-    assert float(allocatable["ephemeral-storage"] / 1024**3) == gib
-
-
-# -- launches that fail -----------------------------------------------------------------------------------------------
-
-
 def test_a_zone_that_is_sold_out_leaves_the_pod_to_the_next_zone(cluster: Cluster) -> None:
     pool(cluster)
     cluster.world.add_fault(Fault("stockout", zone="us-central1-a"))
@@ -140,6 +103,3 @@ def test_a_zone_that_is_sold_out_leaves_the_pod_to_the_next_zone(cluster: Cluste
         "the cluster autoscaler tries again after 5 minutes; the sandbox tries again at once",
         f"the cluster autoscaler starts {B}-0 in the group {B}",
     ]
-
-
-# -- which cluster a kubeconfig means ---------------------------------------------------------------------------------

@@ -8,7 +8,7 @@ from pulumi_sandbox.providers.readiness import NotReady
 from pulumi_sandbox.world.faults import Fault
 
 from tests.sandbox.providers.kubernetes.conftest import JOB, Cluster, job
-from tests.sandbox.providers.kubernetes.scheduling.test_scheduler import SPEC, group, tag
+from tests.sandbox.providers.kubernetes.scheduling.test_scheduler import SPEC, group
 
 SOLD_OUT = "UnfulfillableCapacity - Unable to fulfill capacity due to your request configuration."
 NONE = ("info", f"the cluster autoscaler gets no node for t4: {SOLD_OUT}")
@@ -29,7 +29,6 @@ def empty(cluster: Cluster) -> Cluster:
     group(
         cluster, desired=0, max_nodes=2, amiType="BOTTLEROCKET_x86_64_NVIDIA", capacityType="SPOT", region="us-east-1"
     )
-    tag(cluster, "label/nvidia.com/gpu.present", "true")
     return cluster
 
 

@@ -39,12 +39,6 @@ def group(cluster: Cluster, name: str = "t4", desired: int = 1, max_nodes: int =
     cluster.world.insert(Record("aws:eks/nodeGroup:NodeGroup", f"ci:{name}", name, "", given, given))
 
 
-def tag(cluster: Cluster, key: str, value: str, target: str = "eks-t4-0c1d") -> None:
-    key = f"k8s.io/cluster-autoscaler/node-template/{key}"
-    given = {"autoscalingGroupName": target, "tag": {"key": key, "value": value, "propagateAtLaunch": False}}
-    cluster.world.insert(Record("aws:autoscaling/tag:Tag", f"{target},{key}", key, "", given))
-
-
 def plugin(cluster: Cluster, **values: Any) -> None:
     cluster.settings("values: {kubernetes: {namespaces: [ci], secrets: [ci/github-app]}}\n")
     cluster.up(RELEASE, "plugin", release("nvidia-device-plugin", values, name="plugin"))
@@ -84,16 +78,13 @@ def test_a_device_plugin_goes_by_affinity_and_tolerations_and_needs_a_driver(
     )
 
 
-def test_a_group_without_nodes_grows_only_when_its_tags_tell_the_autoscaler_enough(cluster: Cluster) -> None:
+def test_a_group_without_nodes_grows_for_a_pod_that_its_labels_and_taints_allow(cluster: Cluster) -> None:
     group(cluster, desired=0, max_nodes=2, amiType="BOTTLEROCKET_x86_64_NVIDIA")
-    assert place(cluster) == Placement(message="no nodes available to schedule pods")
-    tag(cluster, "label/nvidia.com/gpu.present", "true", target="eks-l4-0c1d")
-    assert place(cluster).node == ""
-    tag(cluster, "label/nvidia.com/gpu.present", "true")
     assert place(cluster) == Placement("t4-0", started="t4")
-    # The tags may tell of a taint too, which then counts before a node is there.
-    tag(cluster, "taint/dedicated", "ci:NoSchedule")
-    assert place(cluster).node == ""
+    assert place(cluster, tolerations=[]) == Placement(message="no nodes available to schedule pods")
+    group(cluster, "l4", desired=0, instanceTypes=["g6.xlarge"], labels={"gpu-ci-pool": "l4"})
+    # The autoscaler starts the node, on which no device plugin runs.
+    assert place(cluster, nodeSelector={"gpu-ci-pool": "l4"}).message == NO_GPU
 
 
 def test_a_scale_set_at_zero_says_whether_a_runner_would_start(cluster: Cluster) -> None:
@@ -113,44 +104,3 @@ def test_nodes_a_person_lists_are_nodes_too(cluster: Cluster) -> None:
     assert not cluster.cloud.workloads.scheduler.knows_no_node()
     assert place(cluster, nodeSelector={"gpu": "t4"}) == Placement("own")
     assert place(cluster, nodeSelector={"gpu": "t4"}, tolerations=[]).message == UNTOLERATED
-
-
-def daemon_set(cluster: Cluster, **spec: Any) -> None:
-    """Create a DaemonSet of GPU nodes whose pod requests half a CPU and 1 GiB."""
-    resources = {"requests": {"cpu": "500m", "memory": "1Gi"}, "limits": {"memory": "1Gi"}}
-    labels = {"app": "images"}
-    pod = {
-        "nodeSelector": PRESENT,
-        "tolerations": SPEC["tolerations"],
-        "initContainers": [{"name": "image-0", "image": "x", "command": ["true"], "resources": resources}],
-        "containers": [{"name": "pause", "image": "pause:3.10", "resources": resources}],
-        **spec,
-    }
-    template = {"metadata": {"labels": labels}, "spec": pod}
-    cluster.settings("values: {kubernetes: {namespaces: [ci], secrets: [ci/here]}}\n")
-    cluster.up(
-        "kubernetes:apps/v1:DaemonSet",
-        "images",
-        {"metadata": {"namespace": "ci"}, "spec": {"selector": {"matchLabels": labels}, "template": template}},
-    )
-
-
-def runner(cpu: str, memory: str) -> list[dict[str, Any]]:
-    resources = {"requests": {"cpu": cpu, "memory": memory, GPU: "1"}, "limits": {GPU: "1"}}
-    return [{"name": "runner", "image": "x", "resources": resources}]
-
-
-@pytest.mark.parametrize("desired", [1, 0], ids=["running-node", "new-node"])
-def test_a_daemon_sets_pod_takes_its_requests_of_every_node_it_runs_on(cluster: Cluster, desired: int) -> None:
-    """A g4dn.xlarge has 4 CPUs and 16 GiB. The init container and the other container do not run at the same time."""
-    group(cluster, desired=desired, max_nodes=1, amiType="BOTTLEROCKET_x86_64_NVIDIA")
-    for name, value in PRESENT.items():
-        tag(cluster, f"label/{name}", value)
-    tag(cluster, f"taint/{GPU}", "present:NoSchedule")
-    assert place(cluster, containers=runner("4", "16Gi")).node == "t4-0"
-    daemon_set(cluster)
-    assert place(cluster, containers=runner("3500m", "15Gi")).node == "t4-0"
-    too_large = place(cluster, containers=runner("3501m", "15Gi"))
-    # The autoscaler starts no node for a pod that would not fit on it.
-    assert too_large.message.startswith("0/1 nodes are" if desired else "no nodes available to schedule pods")
-    assert place(cluster, containers=runner("3500m", "15361Mi")).node == ""
