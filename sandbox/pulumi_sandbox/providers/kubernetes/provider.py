@@ -18,7 +18,7 @@ from pulumi_sandbox.providers.kubernetes.objects import inner
 from pulumi_sandbox.providers.kubernetes.releases import DEFINITION, PATCH, Releases, release_status
 from pulumi_sandbox.providers.kubernetes.scheduling.scheduler import Scheduler
 from pulumi_sandbox.providers.kubernetes.workloads import await_rules
-from pulumi_sandbox.providers.kubernetes.workloads.gate import JOB, Gate
+from pulumi_sandbox.providers.kubernetes.workloads.jobs import JOB, Jobs
 from pulumi_sandbox.providers.kubernetes.workloads.pods import Workloads
 from pulumi_sandbox.providers.readiness import NotReady
 from pulumi_sandbox.providers.resource import Context, Problem, Resource
@@ -99,7 +99,7 @@ class Kubernetes(Cloud):
         scheduler = Scheduler(context.world, lambda: self.lookups.values, self.cluster)
         self.workloads = Workloads(context.world, scheduler)
         self.releases = Releases(context.world, self.workloads)
-        self.gate = Gate(context.world, context.workspace, self.workloads, context.cancelled)
+        self.jobs = Jobs(context.world, context.workspace, self.workloads, context.cancelled)
 
     def config_replaces(self, old: Mapping[str, Any], new: Mapping[str, Any], name: str) -> bool:
         return kubernetes_cluster.replaces(old, new, name)
@@ -155,7 +155,7 @@ class Kubernetes(Cloud):
         return bridged.replaces({token: replacing(group, kind, self.context.config)}, token, path)
 
     def forced_changes(self, res: Resource) -> Iterable[Change]:
-        if res.token == JOB and self.gate.is_replaced(res):
+        if res.token == JOB and self.jobs.is_replaced(res):
             yield Change(("metadata", "annotations", await_rules.REPLACE), UPDATE, replacing=True)
 
     def deletes_old_first(self, res: Resource) -> bool:
@@ -175,7 +175,7 @@ class Kubernetes(Cloud):
             yield from kueue.refusals(self.context.world, res.token)
             yield from tekton_operator.refusals(self.context.world, res.token)
         if res.token == JOB and res.old_inputs is None:
-            yield from self.gate.refusals(res)
+            yield from self.jobs.refusals(res)
 
     def already_exists(self, res: Resource) -> str:
         row = self.context.world.get(res.token, res.id)
@@ -235,8 +235,8 @@ class Kubernetes(Cloud):
 
     def await_ready(self, res: Resource) -> dict[str, Any]:
         if res.token == JOB:
-            return self.gate.await_ready(res)
-        if await_rules.conditions(res.inputs):
+            return self.jobs.await_ready(res)
+        if await_rules.annotation(res.inputs, await_rules.WAIT_FOR):
             self._check_wait_for(res)
         return {}
 
@@ -246,10 +246,10 @@ class Kubernetes(Cloud):
         if token == RUNNER_SET and (row := self.context.world.get(token, res.id)):
             self.releases.register(row, retry=True)
         row = self.context.world.get(token, res.id)
-        await_rules.check_conditions(res, row.outputs if row else res.outputs)
+        await_rules.check_condition(res, row.outputs if row else res.outputs)
 
     def not_ready(self, record: Record) -> NotReady | None:
-        return self.gate.not_ready(record) if record.type == JOB else None
+        return self.jobs.not_ready(record) if record.type == JOB else None
 
     def overwrites(self, token: str) -> bool:
         # A patch is not an object: a stack may create the same patch again.
@@ -262,7 +262,7 @@ class Kubernetes(Cloud):
         if res.token == RELEASE:
             self.releases.remove(res)
         elif res.token == JOB:
-            self.gate.forget(res)
+            self.jobs.forget(res)
         tekton_operator.deleted(self.context.world, res)
 
     def invoke(self, token: str, arguments: dict[str, Any]) -> tuple[dict[str, Any], tuple[str, ...]]:

@@ -99,9 +99,3 @@ class Workloads:
         names = [str(one.get("name")) for _, one in items(spec.get("imagePullSecrets"))]
         missing = ", ".join(name for name in names if not self.has_secret(namespace, name))
         return NO_SECRETS.format(missing) if missing else ""
-
-
-def unschedulable(row: Record) -> str:
-    """Return the scheduler's message about a pod without a node; empty for any other pod."""
-    conditions = items(inner(row.outputs, "status", "conditions"))
-    return next((str(one["message"]) for _, one in conditions if one.get("reason") == "Unschedulable"), "")
