@@ -1,7 +1,7 @@
 """Run Jobs at their creation, and wait for them as the kubernetes provider does.
 
 This is how a stack fails if the smoke check of a pool, which is a Job, fails. A cluster would wait minutes for a pod
-that cannot run. The sandbox does not wait, and reports the same result at once. The pods of a Job run one after another.
+that cannot run. The sandbox does not wait, and reports the same result at once. A Job's pods run one after another.
 The programs of a Job with several pods at a time are not run, because they may wait for each other.
 """
 
