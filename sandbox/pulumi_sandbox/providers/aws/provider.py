@@ -14,8 +14,8 @@ from pulumi_sandbox.providers import bridged, sandbox_file
 from pulumi_sandbox.providers.aws import lookups as own_lookups
 from pulumi_sandbox.providers.aws import permissions, pure_functions, references, rules, schema, types
 from pulumi_sandbox.providers.aws.ec2 import Ec2
+from pulumi_sandbox.providers.aws.eks import node_groups
 from pulumi_sandbox.providers.aws.eks import outputs as eks_outputs
-from pulumi_sandbox.providers.aws.eks import scaling
 from pulumi_sandbox.providers.aws.eks.api import AwsServer, EksApi
 from pulumi_sandbox.providers.aws.tables import ARN_IS_ID, ARNS, ID_FORMS, ID_PREFIXES, NAMING, OVERWRITTEN, REPLACES
 from pulumi_sandbox.providers.aws.world import KINDS, ExistingResources
@@ -162,7 +162,7 @@ class Aws(Cloud):
             yield from references.name_in_use(self.context.world, res.token, res.inputs)
         yield from references.missing_references(self.existing, res.token, res.inputs)
         if res.token == types.NODE_GROUP and res.old_inputs is not None:
-            yield from scaling.refusals(self.context.world, res)
+            yield from node_groups.refusals(self.context.world, res)
 
     def delete_blockers(self, res: Resource) -> Iterable[str]:
         yield from self._not_permitted(res, "delete")
@@ -234,7 +234,7 @@ class Aws(Cloud):
             case types.NODE_GROUP:
                 outputs_of_type |= eks_outputs.node_group(res, self.existing, arn)
                 if res.old_inputs is not None:
-                    outputs_of_type["scalingConfig"] = scaling.after_update(self.context.world, res)
+                    outputs_of_type["scalingConfig"] = node_groups.after_update(self.context.world, res)
             case types.PLACEMENT_GROUP:
                 outputs_of_type["placementGroupId"] = res.outputs.get("placementGroupId") or f"pg-0{res.suffix(16)}"
         return {name: value for name, value in outputs_of_type.items() if name in outputs}

@@ -6,9 +6,9 @@ from collections.abc import Iterator
 from typing import Any
 
 from pulumi_sandbox.providers.aws import types
-from pulumi_sandbox.providers.aws.eks import errors as eks_errors
+from pulumi_sandbox.providers.aws.eks import node_groups
 from pulumi_sandbox.providers.aws.world import ExistingResources
-from pulumi_sandbox.providers.inputs import rows, table, text_of
+from pulumi_sandbox.providers.inputs import rows, text_of
 from pulumi_sandbox.world.store import World
 
 Inputs = dict[str, Any]
@@ -19,12 +19,13 @@ def missing_references(existing: ExistingResources, token: str, inputs: Inputs) 
     if token == types.NODE_GROUP:
         cluster, group = text_of(inputs, "clusterName"), text_of(inputs, "nodeGroupName")
         if not existing.has_cluster(cluster):
-            error = eks_errors.creating(f"{cluster}:{group}", eks_errors.NOT_FOUND, eks_errors.no_cluster(cluster))
+            text = node_groups.NO_CLUSTER.format(cluster)
+            error = node_groups.refused(f"{cluster}:{group}", node_groups.NOT_FOUND, text)
             yield f"{error}{hint(f'cluster/{cluster}')}"
         for subnet in rows(inputs.get("subnetIds")):
             if not existing.exists(subnet):
                 text = f"The subnet ID '{subnet}' does not exist"
-                yield f"{eks_errors.creating(f'{cluster}:{group}', eks_errors.INVALID, text)}{hint(subnet)}"
+                yield f"{node_groups.refused(f'{cluster}:{group}', node_groups.INVALID, text)}{hint(subnet)}"
     resource = text_of(inputs, "resourceId")
     if token == types.TAG and resource.startswith("ami-") and not existing.exists(resource):
         # The code: docs.aws.amazon.com/AWSEC2/latest/APIReference/errors-overview.html.
@@ -33,15 +34,6 @@ def missing_references(existing: ExistingResources, token: str, inputs: Inputs) 
             f"creating EC2 Tag ({text_of(inputs, 'key')}) for resource ({resource}): operation error EC2: "
             f"CreateTags, https response error StatusCode: 400, api error {message}{hint(resource)}"
         )
-
-
-def scaling_groups(outputs: Inputs) -> list[str]:
-    """Return the names of the Auto Scaling groups of a node group."""
-    return [
-        str(table(one).get("name"))
-        for resource in rows(outputs.get("resources"))
-        for one in rows(table(resource).get("autoscalingGroups"))
-    ]
 
 
 def hint(path: str) -> str:

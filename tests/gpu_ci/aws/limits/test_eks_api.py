@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from gpu_ci.aws.limits.eks_api import Account, ApiError, AwsEks, Sizes
+from gpu_ci.aws.limits.eks_api import Account, ApiError, AwsClient, AwsEks, Sizes
 from gpu_ci.kinds.eks.health import aws_report
 from pulumi_sandbox.providers.aws import types
 from pulumi_sandbox.providers.aws.eks.api import ACTIVITY, AwsServer, EksApi
@@ -28,14 +28,8 @@ def world(tmp_path: Path) -> Iterator[World]:
 
 
 @pytest.fixture
-def clock() -> list[float]:
-    """The time of the API's clock, in seconds."""
-    return [1_800_000_000.0]
-
-
-@pytest.fixture
-def eks(world: World, clock: list[float], monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[AwsEks]:
-    server = AwsServer(0, EksApi(world, now=lambda: clock[0]))
+def eks(world: World, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[AwsEks]:
+    server = AwsServer(0, EksApi(world))
     environment = {
         "AWS_ENDPOINT_URL": f"http://127.0.0.1:{server.port}",
         "AWS_ACCESS_KEY_ID": "sandbox",
@@ -52,18 +46,8 @@ def eks(world: World, clock: list[float], monkeypatch: pytest.MonkeyPatch, tmp_p
 def test_the_maximum_is_changed_and_the_desired_size_is_not(eks: AwsEks) -> None:
     assert eks.sizes("ci", "l4") == Sizes(desired=2, most=2)
     update = eks.set_most("ci", "l4", 4)
-    assert [eks.update_status("ci", "l4", update) for _ in range(2)] == ["InProgress", "Successful"]
+    assert eks.update_status("ci", "l4", update) == "Successful"
     assert eks.sizes("ci", "l4") == Sizes(desired=2, most=4)
-
-
-def test_a_second_update_waits_for_the_first(eks: AwsEks) -> None:
-    update = eks.set_most("ci", "l4", 4)
-    with pytest.raises(ApiError) as busy:
-        eks.set_most("ci", "l4", 5)
-    assert busy.value.busy
-    eks.update_status("ci", "l4", update)
-    eks.set_most("ci", "l4", 5)
-    assert eks.sizes("ci", "l4").most == 5
 
 
 @pytest.mark.parametrize("status", ["Failed", "Cancelled"])
@@ -118,23 +102,25 @@ def test_a_role_is_assumed_and_a_profile_is_read(eks: AwsEks, tmp_path: Path) ->
     assert AwsEks(Account("us-east-1", profile="prod")).sizes("ci", "l4").most == 2
 
 
-def test_a_roles_session_that_ends_while_a_change_waits_is_renewed(eks: AwsEks, clock: list[float]) -> None:
-    as_role = AwsEks(AS_ROLE)
-    assert as_role.sizes("ci", "l4").most == 2
-    clock[0] += 3600
-    update = as_role.set_most("ci", "l4", 4)
-    assert as_role.update_status("ci", "l4", update) == "InProgress"
-    assert as_role.sizes("ci", "l4").most == 4
-
-
-def test_a_session_of_the_environment_that_has_ended_is_renewed_by_nobody(
-    eks: AwsEks, clock: list[float], monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(("account", "renewed"), [(AS_ROLE, True), (Account("us-east-1"), False)])
+def test_only_the_session_of_an_assumed_role_is_renewed(
+    eks: AwsEks, monkeypatch: pytest.MonkeyPatch, account: Account, renewed: bool
 ) -> None:
-    monkeypatch.setenv("AWS_SESSION_TOKEN", f"sandbox-until-{int(clock[0])}")
-    for account, code in ((Account("us-east-1"), "ExpiredTokenException"), (AS_ROLE, "ExpiredToken")):
-        with pytest.raises(ApiError) as error:
-            AwsEks(account).sizes("ci", "l4")
-        assert str(error.value) == f"{code}: The security token included in the request is expired"
+    ended = [ApiError("ExpiredTokenException", "The security token included in the request is expired")]
+    call = AwsClient._call
+
+    def expired_once(client: AwsClient, operation: str, **arguments: Any) -> dict[str, Any]:
+        if ended:
+            raise ended.pop()
+        return call(client, operation, **arguments)
+
+    found = AwsEks(account)
+    monkeypatch.setattr(AwsClient, "_call", expired_once)
+    if renewed:
+        assert found.sizes("ci", "l4").most == 2
+    else:
+        with pytest.raises(ApiError, match="ExpiredTokenException") as error:
+            found.sizes("ci", "l4")
         assert error.value.expired
 
 

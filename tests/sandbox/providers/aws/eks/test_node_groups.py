@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 from pulumi_sandbox.providers.aws import types
-from pulumi_sandbox.providers.aws.eks import scaling
+from pulumi_sandbox.providers.aws.eks import node_groups
 from pulumi_sandbox.providers.resource import Refused, Resource
 from pulumi_sandbox.providers.values import Decoded
 
@@ -28,7 +28,7 @@ def group(account: Amazon) -> Resource:
     made = account.make(types.NODE_GROUP, "l4", NODE_GROUP)
     row = account.world.get(types.NODE_GROUP, made.id)
     assert row is not None
-    scaling.set_sizes(account.world, row, {**scaling.current_sizes(row), "desiredSize": 2})
+    node_groups.set_sizes(account.world, row, {**node_groups.current_sizes(row), "desiredSize": 2})
     return made
 
 
