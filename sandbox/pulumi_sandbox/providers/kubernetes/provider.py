@@ -12,8 +12,8 @@ from pulumi_sandbox.providers import bridged
 from pulumi_sandbox.providers.cloud import Cloud
 from pulumi_sandbox.providers.diff import UPDATE, Change
 from pulumi_sandbox.providers.kubernetes import cluster as kubernetes_cluster
-from pulumi_sandbox.providers.kubernetes import kueue, objects, tekton_operator, validation
-from pulumi_sandbox.providers.kubernetes.helm.charts import RUNNER_SET
+from pulumi_sandbox.providers.kubernetes import objects, operators, validation
+from pulumi_sandbox.providers.kubernetes.helm.charts import RELEASE, RUNNER_SET
 from pulumi_sandbox.providers.kubernetes.objects import inner
 from pulumi_sandbox.providers.kubernetes.releases import DEFINITION, PATCH, Releases, release_status
 from pulumi_sandbox.providers.kubernetes.scheduling.scheduler import Scheduler
@@ -70,7 +70,6 @@ def replacing(group: str, kind: str, config: Mapping[str, Any]) -> tuple[str, ..
 
 
 NAMESPACE = "kubernetes:core/v1:Namespace"
-RELEASE = "kubernetes:helm.sh/v3:Release"
 # The function of helm.v3.Chart.
 RENDER = "kubernetes:helm:template"
 NOT_RENDERED = (
@@ -172,8 +171,7 @@ class Kubernetes(Cloud):
         if res.token == RELEASE:
             yield from self.releases.refusals(res)
         if res.old_inputs is None:
-            yield from kueue.refusals(self.context.world, res.token)
-            yield from tekton_operator.refusals(self.context.world, res.token)
+            yield from operators.refusals(self.context.world, res.token)
         if res.token == JOB and res.old_inputs is None:
             yield from self.jobs.refusals(res)
 
@@ -221,7 +219,7 @@ class Kubernetes(Cloud):
             # An API server counts its writes. Here, the time gives every write a higher number.
             "resourceVersion": str(time.time_ns() // 1_000_000),
         }
-        status = tekton_operator.conditions(self.context.world, res.token, res.inputs)
+        status = operators.conditions(self.context.world, res.token)
         return {"metadata": metadata, **objects.server_fields(res, metadata), **status}
 
     def created(self, res: Resource) -> None:
@@ -229,7 +227,7 @@ class Kubernetes(Cloud):
             self.releases.install(res)
         elif objects.kind(res.token) == "DaemonSet":
             self.workloads.report_pods(Record(res.token, res.id, res.name, "", res.inputs), res.log)
-        tekton_operator.created(self.context.world, res)
+        operators.created(self.context.world, res)
 
     updated = created
 
@@ -255,15 +253,12 @@ class Kubernetes(Cloud):
         # A patch is not an object: a stack may create the same patch again.
         return token == PATCH
 
-    def delete_blockers(self, res: Resource) -> Iterable[str]:
-        return tekton_operator.delete_blockers(self.context.world, res.token)
-
     def deleted(self, res: Resource) -> None:
         if res.token == RELEASE:
             self.releases.remove(res)
         elif res.token == JOB:
             self.jobs.forget(res)
-        tekton_operator.deleted(self.context.world, res)
+        operators.deleted(self.context.world, res)
 
     def invoke(self, token: str, arguments: dict[str, Any]) -> tuple[dict[str, Any], tuple[str, ...]]:
         if token == RENDER and not self.lookups.can_answer(token):
@@ -284,8 +279,8 @@ class Kubernetes(Cloud):
         kind = objects.kind(res.token).removesuffix("Patch")
         if res.token in self.shapes.tokens or objects.group(res.token) == "core":
             return kind not in CLUSTER_WIDE
-        if objects.group(res.token) == kueue.GROUP:
-            return kind in kueue.NAMESPACED
+        if objects.group(res.token) == operators.KUEUE_GROUP:
+            return kind in operators.KUEUE_NAMESPACED
         # The scope of a custom resource comes from its definition in a stack. The default is namespaced.
         for row in (*self.context.world.find(DEFINITION), *self.context.world.find(PATCH)):
             spec = row.inputs.get("spec") or {}

@@ -17,10 +17,8 @@ from pulumi_sandbox.world.store import Record, World
 
 DEFINITION = "kubernetes:apiextensions.k8s.io/v1:CustomResourceDefinition"
 PATCH = f"{DEFINITION}Patch"
-# actions/actions-runner-controller@9bb16ae, charts/gha-runner-scale-set-controller/crds.
-ARC_KINDS = ("autoscalinglisteners", "autoscalingrunnersets", "ephemeralrunners", "ephemeralrunnersets")
 SCALE_SET_ID = "runner-scale-set-id"
-CHART_TYPES = (charts.DEPLOYMENT, charts.DAEMON_SET, charts.RUNNER_SET)
+CHART_TYPES = (charts.DAEMON_SET, charts.RUNNER_SET)
 UNKNOWN_CHART = "the sandbox does not know the chart {}, so it checks neither its values nor its objects"
 
 
@@ -43,10 +41,8 @@ class Releases:
                 yield replace(problem, path=f"values.{problem.path}")
 
     def refusals(self, res: Resource) -> Iterable[str]:
-        """Yield the errors that depend on other objects: failed lookups of a chart, and refusals of its controller."""
+        """Yield the errors of a scale set that depend on its controller and its Secret."""
         chart = charts.chart_of(res.inputs)
-        if chart is not None and chart.name == CONTROLLER and res.inputs.get("skipCrds"):
-            yield from self._missing_definitions()
         if chart is None or chart.name != SCALE_SET:
             return
         values = res.inputs.get("values") or {}
@@ -54,7 +50,7 @@ class Releases:
         namespace = str(values.get("namespaceOverride") or namespace)
         # controllers/actions.github.com/autoscalingrunnerset_controller.go, Reconcile; apis/.../version.go.
         for controller in self.controllers(namespace):
-            controller_version = str(inner(controller.inputs, "metadata", "labels", charts.VERSION))
+            controller_version = charts.version(charts.charts()[CONTROLLER], controller.inputs)
             if _minor_version(controller_version) != _minor_version(chart_version):
                 yield (
                     "Autoscaling runner set version doesn't match the build version. Deleting the resource.\n"
@@ -71,24 +67,11 @@ class Releases:
                 "values: {kubernetes: {secrets: [namespace/name]}}"
             )
 
-    def _missing_definitions(self) -> Iterator[str]:
-        """Yield an error if a definition is missing: the controller exits, and its release never becomes ready."""
-        names = [f"{kind}.actions.github.com" for kind in ARC_KINDS]
-        existing = {row.id for token in (DEFINITION, PATCH) for row in self.world.find(token)}
-        if missing := [name for name in names if name not in existing]:
-            yield (
-                f"the controller's custom resource definitions are missing: {', '.join(missing)}\n"
-                "  hint: a cluster accepts the release, but its pod exits again and again; Helm creates definitions "
-                "only at the installation of a release without skipCrds, so create them before the release"
-            )
-
     def controllers(self, namespace: str) -> Iterator[Record]:
-        """Yield the controllers that watch a namespace."""
-        for row in self.world.find(charts.DEPLOYMENT):
-            labels = inner(row.inputs, "metadata", "labels") or {}
-            if labels.get(charts.PART_OF) != "gha-rs-controller":
-                continue
-            if labels.get(charts.WATCHES) in (None, namespace):
+        """Yield the releases of controllers that watch a namespace."""
+        for row in self.world.find(charts.RELEASE):
+            chart, watched = charts.chart_of(row.inputs), inner(row.inputs, "values", "flags", "watchSingleNamespace")
+            if chart is not None and chart.name == CONTROLLER and watched in (None, namespace):
                 yield row
 
     def install(self, res: Resource) -> None:

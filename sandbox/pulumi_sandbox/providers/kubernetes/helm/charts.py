@@ -107,10 +107,8 @@ def _has_type(value: Any, form: str) -> bool:
     return isinstance(value, VALUE_TYPES[form])
 
 
-DEPLOYMENT, DAEMON_SET = "kubernetes:apps/v1:Deployment", "kubernetes:apps/v1:DaemonSet"
+RELEASE, DAEMON_SET = "kubernetes:helm.sh/v3:Release", "kubernetes:apps/v1:DaemonSet"
 RUNNER_SET = "kubernetes:actions.github.com/v1alpha1:AutoscalingRunnerSet"
-PART_OF, VERSION = "app.kubernetes.io/part-of", "app.kubernetes.io/version"
-WATCHES = "actions.github.com/controller-watch-single-namespace"
 RUNNER_IMAGE = "ghcr.io/actions/actions-runner:latest"
 MAX_NAME_LENGTH = 63
 
@@ -122,33 +120,21 @@ PLUGIN_TOLERATIONS: list[dict[str, Any]] = [
 
 Object = tuple[str, dict[str, Any]]
 Values = Mapping[str, Any]
+Made = tuple[str, str, dict[str, Any]]
 
 
 def objects(chart: Chart, inputs: Values) -> Iterator[Object]:
-    """Yield the token and the inputs of each object. Helm's annotations name the release."""
+    """Yield the token and the inputs of the object that matters of a chart. Helm's annotations name the release."""
     release, namespace = str(inputs.get("name")), str(inputs.get("namespace"))
     annotations = {"meta.helm.sh/release-name": release, "meta.helm.sh/release-namespace": namespace}
     values = inputs.get("values") or {}
-    for token, object_inputs in MAKERS[chart.name](release, namespace, values, version(chart, inputs)):
-        object_inputs["metadata"]["namespace"] = values.get("namespaceOverride") or namespace
-        object_inputs["metadata"]["annotations"] = annotations
-        yield token, object_inputs
+    if chart.name in MAKERS and (made := MAKERS[chart.name](release, values)):
+        token, name, spec = made
+        metadata = {"name": name, "namespace": values.get("namespaceOverride") or namespace, "annotations": annotations}
+        yield token, {"metadata": metadata, "spec": spec}
 
 
-def fullname(chart: str, release: str, values: Values) -> str:
-    name = values.get("fullnameOverride") or (release if chart in release else f"{release}-{chart}")
-    return str(name)[:MAX_NAME_LENGTH].rstrip("-")
-
-
-def _controller(release: str, _: str, values: Values, chart_version: str) -> Iterator[Object]:
-    name = fullname("gha-rs-controller", release, values)
-    labels = {PART_OF: "gha-rs-controller", VERSION: chart_version}
-    if namespace := inner(values, "flags", "watchSingleNamespace"):
-        labels[WATCHES] = namespace
-    yield DEPLOYMENT, {"metadata": {"name": name, "labels": labels}, "spec": {"replicas": 1}}
-
-
-def _scale_set(release: str, _: str, values: Values, chart_version: str) -> Iterator[Object]:
+def _scale_set(release: str, values: Values) -> Made:
     name = str(values.get("runnerScaleSetName") or release)
     default = [{"name": "runner", "image": RUNNER_IMAGE, "command": ["/home/runner/run.sh"]}]
     pod = {"containers": default, "restartPolicy": "Never", **(inner(values, "template", "spec") or {})}
@@ -158,40 +144,22 @@ def _scale_set(release: str, _: str, values: Values, chart_version: str) -> Iter
         **{field: values[field] for field in ("minRunners", "maxRunners", "runnerGroup") if field in values},
         "template": {**({"metadata": dict(metadata)} if metadata else {}), "spec": pod},
     }
-    labels = {PART_OF: "gha-rs", VERSION: chart_version}
-    yield RUNNER_SET, {"metadata": {"name": name.replace("_", "-"), "labels": labels}, "spec": spec}
+    return RUNNER_SET, name.replace("_", "-"), spec
 
 
-def _plugin(release: str, _: str, values: Values, __: str) -> Iterator[Object]:
+def _plugin(release: str, values: Values) -> Made | None:
     if inner(values, "devicePlugin", "enabled") is False:
-        return
+        return None
     labels = {"app.kubernetes.io/name": PLUGIN, "app.kubernetes.io/instance": release}
     container = {"name": f"{PLUGIN}-ctr", "resources": values.get("resources") or {}}
     chosen = {
         name: values[name] for name in ("affinity", "nodeSelector", "tolerations") if values.get(name) is not None
     }
     pod = {"tolerations": PLUGIN_TOLERATIONS, **chosen, "containers": [container]}
+    name = values.get("fullnameOverride") or (release if PLUGIN in release else f"{release}-{PLUGIN}")
     spec = {"selector": {"matchLabels": labels}, "template": {"metadata": {"labels": labels}, "spec": pod}}
-    yield DAEMON_SET, {"metadata": {"name": fullname(PLUGIN, release, values), "labels": labels}, "spec": spec}
+    return DAEMON_SET, str(name)[:MAX_NAME_LENGTH].rstrip("-"), spec
 
 
-def _kueue(release: str, _: str, values: Values, chart_version: str) -> Iterator[Object]:
-    labels = {"app.kubernetes.io/name": "kueue", "app.kubernetes.io/instance": release, VERSION: f"v{chart_version}"}
-    name = f"{fullname('kueue', release, values)}-controller-manager"
-    yield DEPLOYMENT, {"metadata": {"name": name, "labels": labels}, "spec": {"replicas": 1}}
-
-
-def _tekton(release: str, _: str, values: Values, chart_version: str) -> Iterator[Object]:
-    labels = {"app.kubernetes.io/name": TEKTON, "app.kubernetes.io/instance": release, VERSION: chart_version}
-    name = fullname(TEKTON, release, values)
-    for each in (name, f"{name}-webhook"):
-        yield DEPLOYMENT, {"metadata": {"name": each, "labels": labels}, "spec": {"replicas": 1}}
-
-
-MAKERS: dict[str, Callable[[str, str, Values, str], Iterator[Object]]] = {
-    CONTROLLER: _controller,
-    SCALE_SET: _scale_set,
-    PLUGIN: _plugin,
-    KUEUE: _kueue,
-    TEKTON: _tekton,
-}
+MAKERS: dict[str, Callable[[str, Values], Made | None]] = {SCALE_SET: _scale_set, PLUGIN: _plugin}
+"""Return the token, the name and the spec of a chart's object, from the name of the release and its values."""

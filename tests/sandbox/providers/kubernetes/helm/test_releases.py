@@ -5,8 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from pulumi_sandbox.providers.kubernetes.helm.charts import CONTROLLER, DAEMON_SET, DEPLOYMENT, PLUGIN, RUNNER_SET
-from pulumi_sandbox.providers.kubernetes.releases import ARC_KINDS, PATCH
+from pulumi_sandbox.providers.kubernetes.helm.charts import CONTROLLER, DAEMON_SET, PLUGIN, RUNNER_SET
 from pulumi_sandbox.providers.readiness import NotReady
 from pulumi_sandbox.providers.resource import Refused, Resource
 from pulumi_sandbox.world.faults import Fault
@@ -74,7 +73,6 @@ def test_what_a_chart_makes_comes_changes_and_goes_with_its_release(ready: Clust
     arc = controller(ready)
     plugin = ready.up(RELEASE, "plugin", release(PLUGIN, {}, name="plugin"))
     pool = ready.up(RELEASE, "gpu-t4", scale_set(minRunners=1))
-    assert names(ready, DEPLOYMENT) == ["arc-systems/arc-gha-rs-controller"]
     assert names(ready, DAEMON_SET) == ["ci/plugin-nvidia-device-plugin"]
     (row,) = ready.world.find(RUNNER_SET)
     assert (row.origin, row.inputs["spec"]["minRunners"]) == ("controller", 1)
@@ -84,7 +82,7 @@ def test_what_a_chart_makes_comes_changes_and_goes_with_its_release(ready: Clust
     assert row.inputs["spec"]["minRunners"] == 3
     for one in (pool, plugin, arc):
         ready.lifecycle.delete(one)
-    assert [names(ready, token) for token in (DEPLOYMENT, DAEMON_SET, RUNNER_SET)] == [[], [], []]
+    assert [names(ready, token) for token in (DAEMON_SET, RUNNER_SET)] == [[], []]
 
 
 def test_a_secret_in_the_values_does_not_reach_the_world(ready: Cluster) -> None:
@@ -133,21 +131,3 @@ def test_only_a_controller_that_watches_the_namespace_registers_a_scale_set(
     controller(ready, flags={"watchSingleNamespace": namespace})
     ready.up(RELEASE, "gpu-t4", scale_set())
     assert ids(ready) == registered
-
-
-def test_a_controller_without_definitions_is_refused(ready: Cluster) -> None:
-    skipping = release(CONTROLLER, {}, name="arc", namespace="arc-systems", skipCrds=True)
-    for kind in ARC_KINDS[:3]:
-        definition(ready, kind)
-    with pytest.raises(Refused) as caught:
-        ready.up(RELEASE, "arc", skipping)
-    assert str(caught.value).splitlines()[0] == (
-        "the controller's custom resource definitions are missing: ephemeralrunnersets.actions.github.com"
-    )
-    definition(ready, ARC_KINDS[3])
-    ready.up(RELEASE, "arc", skipping)
-
-
-def definition(cluster: Cluster, kind: str) -> None:
-    """Create a definition of ARC as the component does, with a patch."""
-    cluster.up(PATCH, kind, {"metadata": {"name": f"{kind}.actions.github.com"}, "spec": {"group": "a"}})

@@ -1,12 +1,12 @@
-"""Tekton in the emulated cluster: what its operator and the controller of its listeners do for a deployment."""
+"""Kueue and Tekton in the emulated cluster: their kinds, and what becomes ready."""
 
 from __future__ import annotations
 
 from typing import Any
 
 import pytest
+from pulumi_sandbox.providers.kubernetes.operators import CONFIG, LISTENER, SERVICE
 from pulumi_sandbox.providers.kubernetes.releases import PATCH
-from pulumi_sandbox.providers.kubernetes.tekton_operator import CONFIG, LISTENER, SERVICE
 from pulumi_sandbox.providers.readiness import NotReady
 from pulumi_sandbox.providers.resource import Refused
 
@@ -15,12 +15,10 @@ from tests.sandbox.providers.kubernetes.helm.test_charts import RELEASE, release
 
 PIPELINE = "kubernetes:tekton.dev/v1:Pipeline"
 OPERATOR = release("tekton-operator", {"installCRDs": False}, name="tekton", namespace="ci")
-PRUNERS = {"pruner": {"disabled": True}, "tektonpruner": {"disabled": False}}
 
 
-def config(condition: str = "condition=Ready", **spec: Any) -> dict[str, Any]:
-    metadata = {"name": "config", "annotations": {"pulumi.com/waitFor": condition}}
-    return {"metadata": metadata, "spec": {**PRUNERS, **spec}}
+def config(condition: str = "condition=Ready") -> dict[str, Any]:
+    return {"metadata": {"name": "config", "annotations": {"pulumi.com/waitFor": condition}}, "spec": {}}
 
 
 def named(name: str) -> dict[str, Any]:
@@ -56,14 +54,10 @@ def test_the_config_becomes_ready(operated: Cluster, condition: str) -> None:
     ready(operated, config(condition))
 
 
-@pytest.mark.parametrize(
-    ("condition", "spec"),
-    [("condition=Ready", {"pruner": {"disabled": False}}), ("condition=Ready=False", {}), ("condition=Installed", {})],
-    ids=["both-pruners", "other-status", "other-condition"],
-)
-def test_both_pruners_and_other_conditions_are_not_ready(operated: Cluster, condition: str, spec: Any) -> None:
+@pytest.mark.parametrize("condition", ["condition=Ready=False", "condition=Installed"])
+def test_other_conditions_are_not_met(operated: Cluster, condition: str) -> None:
     with pytest.raises(NotReady, match="timed out waiting for the condition"):
-        ready(operated, config(condition, **spec))
+        ready(operated, config(condition))
 
 
 def test_a_listener_is_ready_and_has_its_service_until_it_is_deleted(operated: Cluster) -> None:
@@ -76,8 +70,15 @@ def test_a_listener_is_ready_and_has_its_service_until_it_is_deleted(operated: C
     assert operated.world.find(SERVICE) == []
 
 
-def test_the_config_cannot_go_after_its_operator(operated: Cluster) -> None:
-    ready(operated, config())
-    operated.lifecycle.delete(operated.resource(RELEASE, "tekton", OPERATOR, id="ci/tekton"))
-    with pytest.raises(Refused, match=r"^the TektonConfig has a finalizer"):
-        operated.lifecycle.delete(operated.resource(CONFIG, "config", config(), id="config"))
+@pytest.mark.parametrize(
+    ("kind", "identity"), [("ClusterQueue", "it"), ("LocalQueue", "ci/it"), ("ResourceFlavor", "it")]
+)
+def test_an_object_of_kueue_needs_its_release(cluster: Cluster, kind: str, identity: str) -> None:
+    cluster.settings("values: {kubernetes: {namespaces: [ci, kueue-system]}}")
+    token = f"kubernetes:kueue.x-k8s.io/v1beta2:{kind}"
+    inputs = {"metadata": {"name": "it", **({"namespace": "ci"} if kind == "LocalQueue" else {})}, "spec": {}}
+    with pytest.raises(Refused) as caught:
+        cluster.up(token, "it", inputs)
+    assert str(caught.value).startswith(f'no matches for kind "{kind}" in version "kueue.x-k8s.io/v1beta2"\n  hint: ')
+    cluster.up(RELEASE, "kueue", release("kueue", {}, name="kueue", namespace="kueue-system"))
+    assert cluster.up(token, "it", inputs).id == identity
