@@ -32,8 +32,7 @@ TEKTON_HINT = (
 
 
 def _has_release(world: World, name: str) -> bool:
-    charts = (chart_of(row.inputs) for row in world.find(RELEASE))
-    return any(chart is not None and chart.name == name for chart in charts)
+    return any(chart_of(row.inputs) == name for row in world.find(RELEASE))
 
 
 def refusals(world: World, token: str) -> Iterator[str]:

@@ -168,8 +168,6 @@ class Kubernetes(Cloud):
         namespace, may_create = given.get("namespace"), res.inputs.get("createNamespace")
         if isinstance(namespace, str) and not may_create and not self._exists(namespace):
             yield ("create: failed to create: " if res.token == RELEASE else "") + NO_NAMESPACE.format(namespace)
-        if res.token == RELEASE:
-            yield from self.releases.refusals(res)
         if res.old_inputs is None:
             yield from operators.refusals(self.context.world, res.token)
         if res.token == JOB and res.old_inputs is None:
