@@ -161,8 +161,6 @@ class Aws(Cloud):
         if res.old_inputs is None:
             yield from references.name_in_use(self.context.world, res.token, res.inputs)
         yield from references.missing_references(self.existing, res.token, res.inputs)
-        if res.token == types.NODE_GROUP and res.old_inputs is not None:
-            yield from node_groups.refusals(self.context.world, res)
 
     def delete_blockers(self, res: Resource) -> Iterable[str]:
         yield from self._not_permitted(res, "delete")

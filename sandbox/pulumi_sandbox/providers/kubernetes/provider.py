@@ -133,9 +133,6 @@ class Kubernetes(Cloud):
             res.inputs["metadata"] = metadata
 
     def rules(self, res: Resource) -> Iterable[Problem]:
-        if res.token == RELEASE:
-            yield from self.releases.rules(res)
-            return
         metadata, kind = res.inputs.get("metadata"), objects.kind(res.token)
         version = res.token.split(":")[1].removeprefix("core/")
         if not isinstance(metadata, Mapping):

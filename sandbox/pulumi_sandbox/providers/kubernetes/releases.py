@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
-from pulumi_sandbox.providers.kubernetes import validation
 from pulumi_sandbox.providers.kubernetes.helm import charts
-from pulumi_sandbox.providers.kubernetes.helm.charts import CONTROLLER, SCALE_SET
+from pulumi_sandbox.providers.kubernetes.helm.charts import CONTROLLER
 from pulumi_sandbox.providers.kubernetes.objects import inner
 from pulumi_sandbox.providers.kubernetes.workloads.pods import Workloads
-from pulumi_sandbox.providers.resource import Problem, Resource
+from pulumi_sandbox.providers.resource import Resource
 from pulumi_sandbox.providers.secret_digests import hash_secrets
 from pulumi_sandbox.world.store import Record, World
 
@@ -33,18 +31,10 @@ NOT_FOUND = (
 
 @dataclass
 class Releases:
-    """The Helm releases of a cluster: the checks of their values, and the objects of known charts."""
+    """The Helm releases of a cluster: the objects of known charts."""
 
     world: World
     workloads: Workloads
-
-    def rules(self, res: Resource) -> Iterable[Problem]:
-        yield from charts.check(res.inputs)
-        pod = inner(res.inputs, "values", "template", "spec")
-        if charts.chart_of(res.inputs) == SCALE_SET and isinstance(pod, dict):
-            template = {"template": {"spec": {"containers": [], **pod}}}
-            for problem in validation.check("v1", "PodTemplate", template):
-                yield replace(problem, path=f"values.{problem.path}")
 
     def install(self, res: Resource) -> None:
         """Replace the objects of the chart after a create or an update of the release."""

@@ -10,7 +10,7 @@ from __future__ import annotations
 import base64
 import binascii
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from functools import cache
 from importlib.resources import files
 from typing import Any
@@ -41,16 +41,6 @@ DATA_FIELDS = {"ConfigMap": ("data", "binaryData"), "Secret": ("stringData", "da
 def format_value(value: Any) -> str:
     """Return a value as Go's errors show it: strings in quotes, objects as JSON."""
     return json.dumps(value, ensure_ascii=False, separators=(",", ":"), sort_keys=True, default=str)
-
-
-def invalid(path: str, value: Any, detail: str) -> Problem:
-    return Problem(path, f"Invalid value: {format_value(value)}: {detail}")
-
-
-def unsupported(path: str, value: Any, supported: Sequence[str]) -> Problem:
-    return Problem(
-        path, f"Unsupported value: {format_value(value)}: supported values: {', '.join(map(format_value, supported))}"
-    )
 
 
 @cache
@@ -132,10 +122,10 @@ def _problems(error: ValidationError) -> Iterator[Problem]:
             # The message has no value: it may be secret.
             text = f"expected {TYPE_NAMES.get(wanted, wanted)}, got {_type_of(error.instance)}"
             yield Problem(path, "Required value" if error.instance is None else text)
-        case "pattern":
-            yield invalid(path, error.instance, f"{path} in body should match '{error.validator_value}'")
         case "enum":
-            yield unsupported(path, error.instance, error.validator_value)
+            supported = ", ".join(map(format_value, error.validator_value))
+            value = format_value(error.instance)
+            yield Problem(path, f"Unsupported value: {value}: supported values: {supported}")
         case _:
             yield Problem(path, error.message)
 

@@ -12,7 +12,7 @@ from pulumi_sandbox.providers.resource import Refused
 from pulumi_sandbox.providers.values import UNKNOWN
 
 from tests.sandbox.providers.kubernetes.conftest import Cluster, kubeconfig, on
-from tests.sandbox.providers.kubernetes.helm.test_charts import RELEASE, release
+from tests.sandbox.providers.kubernetes.helm.test_releases import RELEASE, release
 from tests.sandbox.providers.kubernetes.scheduling.test_scheduler import group, place
 
 SPACE = {"metadata": {"name": "runners"}}

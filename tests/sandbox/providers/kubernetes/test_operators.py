@@ -11,7 +11,7 @@ from pulumi_sandbox.providers.readiness import NotReady
 from pulumi_sandbox.providers.resource import Refused
 
 from tests.sandbox.providers.kubernetes.conftest import Cluster
-from tests.sandbox.providers.kubernetes.helm.test_charts import RELEASE, release
+from tests.sandbox.providers.kubernetes.helm.test_releases import RELEASE, release
 
 PIPELINE = "kubernetes:tekton.dev/v1:Pipeline"
 OPERATOR = release("tekton-operator", {"installCRDs": False}, name="tekton", namespace="ci")

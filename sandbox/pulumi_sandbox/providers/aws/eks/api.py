@@ -140,8 +140,8 @@ class EksApi:
         with self._world.transaction():
             group = self._group(cluster, name)
             sizes = {**node_groups.current_sizes(group), **(body.get("scalingConfig") or {})}
-            if problem := node_groups.refusal(sizes):
-                raise ApiError(node_groups.INVALID, problem)
+            if sizes["desiredSize"] > sizes["maxSize"]:
+                raise ApiError(node_groups.INVALID, node_groups.DESIRED_ABOVE)
             node_groups.set_sizes(self._world, group, sizes)
         return _update(str(uuid.uuid4()), "InProgress")
 

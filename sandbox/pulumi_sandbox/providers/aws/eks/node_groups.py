@@ -10,7 +10,7 @@ Sources:
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 from pulumi_sandbox.providers.inputs import rows, table
@@ -18,8 +18,6 @@ from pulumi_sandbox.providers.resource import Resource
 from pulumi_sandbox.world.store import Record, World
 
 INVALID, NOT_FOUND = "InvalidParameterException", "ResourceNotFoundException"
-# https://github.com/sassoftware/viya4-iac-aws/issues/298
-MIN_ABOVE = "minSize can't be greater than desiredSize"
 # https://github.com/ministryofjustice/cloud-platform-infrastructure/pull/4595
 DESIRED_ABOVE = "desiredSize can't be greater than maxSize"
 # https://github.com/terraform-aws-modules/terraform-aws-eks/issues/793
@@ -28,10 +26,10 @@ Sizes = dict[str, int]
 SIZES = ("minSize", "desiredSize", "maxSize")
 
 
-def refused(group: str, code: str, message: str, doing: str = "creating", operation: str = "CreateNodegroup") -> str:
-    """Format a refusal of the API in the form of pulumi-aws."""
+def refused(group: str, code: str, message: str) -> str:
+    """Format a refusal of a new node group in the form of pulumi-aws."""
     return (
-        f"{doing} EKS Node Group ({group}): operation error EKS: {operation}, https response error StatusCode: "
+        f"creating EKS Node Group ({group}): operation error EKS: CreateNodegroup, https response error StatusCode: "
         f"{404 if code == NOT_FOUND else 400}, {code}: {message}"
     )
 
@@ -50,33 +48,11 @@ def current_sizes(group: Record) -> Sizes:
     return _sizes(group.outputs.get("scalingConfig"))
 
 
-def sizes_to_send(res: Resource) -> Sizes:
-    """Return the sizes that the provider sends with an update, or an empty dict if no size changed."""
-    before, after = (_sizes((inputs or {}).get("scalingConfig")) for inputs in (res.old_inputs, res.inputs))
-    return after if before != after else {}
-
-
-def refusal(sizes: Mapping[str, int]) -> str:
-    """Return EKS's refusal of these sizes, or an empty string."""
-    min_size, desired_size, max_size = (sizes.get(name) for name in SIZES)
-    if min_size is not None and desired_size is not None and min_size > desired_size:
-        return MIN_ABOVE
-    if desired_size is not None and max_size is not None and desired_size > max_size:
-        return DESIRED_ABOVE
-    return ""
-
-
-def refusals(world: World, res: Resource) -> Iterator[str]:
-    """Yield EKS's refusal of an update that changes the sizes."""
-    group, sizes = world.get(res.token, res.id), sizes_to_send(res)
-    if group and sizes and (problem := refusal({**current_sizes(group), **sizes})):
-        yield refused(res.id, INVALID, problem, "updating", "UpdateNodegroupConfig")
-
-
 def after_update(world: World, res: Resource) -> Sizes:
     """Return the sizes after an update, which the provider then reads."""
     group = world.get(res.token, res.id)
-    return {**current_sizes(group), **sizes_to_send(res)} if group else {}
+    before, after = (_sizes((inputs or {}).get("scalingConfig")) for inputs in (res.old_inputs, res.inputs))
+    return {**current_sizes(group), **(after if before != after else {})} if group else {}
 
 
 def set_sizes(world: World, group: Record, sizes: Mapping[str, int]) -> None:

@@ -24,7 +24,7 @@ INSTANCE_TYPE = "t3.medium"
 # The default AMI type of EKS: https://github.com/HHS/simpler-grants-gov/pull/12404.
 AMI_TYPE = "AL2023_x86_64_STANDARD"
 # botocore, eks 2017-11-01, CreateNodegroupRequest.diskSize.
-DISK_GIB, WINDOWS_DISK_GIB = 20, 50
+DISK_GIB = 20
 
 
 def node_group(res: Resource, existing: ExistingResources, arn: str) -> Json:
@@ -46,7 +46,7 @@ def node_group(res: Resource, existing: ExistingResources, arn: str) -> Json:
         "amiType": image,
         "capacityType": inputs.get("capacityType") or "ON_DEMAND",
         "instanceTypes": types,
-        "diskSize": inputs.get("diskSize") or (0 if inputs.get("launchTemplate") else disk_gib(str(image))),
+        "diskSize": inputs.get("diskSize") or (0 if inputs.get("launchTemplate") else DISK_GIB),
         "updateConfig": inputs.get("updateConfig") or {"maxUnavailable": 1},
         "nodeRepairConfig": inputs.get("nodeRepairConfig") or {"enabled": False},
         "resources": [
@@ -67,10 +67,6 @@ def node_group(res: Resource, existing: ExistingResources, arn: str) -> Json:
         reference = table(inputs.get("launchTemplate"))
         outputs["launchTemplate"] = {**reference, "id": template.id, "name": template.outputs.get("name")}
     return outputs
-
-
-def disk_gib(image: str) -> int:
-    return WINDOWS_DISK_GIB if image.startswith("WINDOWS") else DISK_GIB
 
 
 def cluster(res: Resource, existing: ExistingResources, region: str) -> Json:

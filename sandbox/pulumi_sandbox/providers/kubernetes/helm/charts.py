@@ -10,15 +10,12 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from pulumi_sandbox.providers.kubernetes.objects import inner
-from pulumi_sandbox.providers.resource import Problem
 
 CONTROLLER, SCALE_SET, PLUGIN = "gha-runner-scale-set-controller", "gha-runner-scale-set", "nvidia-device-plugin"
 KUEUE, TEKTON = "kueue", "tekton-operator"
 KNOWN = (CONTROLLER, SCALE_SET, PLUGIN, KUEUE, TEKTON)
 ARC_VERSION = "0.14.2"
 """The version of ARC's charts that a release without a version gets."""
-# helm.sh/helm v3, pkg/chartutil/validate_name.go; templates/_helpers.tpl of gha-runner-scale-set.
-RELEASE_NAME_MOST, SCALE_SET_NAME_MOST = 53, 45
 MAX_NAME_LENGTH = 63
 RELEASE, DAEMON_SET = "kubernetes:helm.sh/v3:Release", "kubernetes:apps/v1:DaemonSet"
 RUNNER_SET = "kubernetes:actions.github.com/v1alpha1:AutoscalingRunnerSet"
@@ -46,17 +43,6 @@ def arc_version(inputs: Values) -> str:
     """Return the minor version of a release of ARC, such as `0.14`."""
     version = str(inputs.get("version") or ARC_VERSION).removeprefix("v")
     return ".".join(version.split(".")[:2])
-
-
-def check(inputs: Values) -> Iterator[Problem]:
-    """Yield the names that Helm or the chart of a scale set refuses."""
-    release, given = inputs.get("name"), inner(inputs, "values", "runnerScaleSetName")
-    if isinstance(release, str) and len(release) > RELEASE_NAME_MOST:
-        yield Problem("name", f"invalid release name: the length must not be longer than {RELEASE_NAME_MOST}")
-    name = given or release
-    if chart_of(inputs) == SCALE_SET and isinstance(name, str) and len(name) > SCALE_SET_NAME_MOST:
-        path = "values.runnerScaleSetName" if given else "name"
-        yield Problem(path, f"Name must have up to {SCALE_SET_NAME_MOST} characters")
 
 
 def objects(inputs: Values) -> Iterator[tuple[str, dict[str, Any]]]:

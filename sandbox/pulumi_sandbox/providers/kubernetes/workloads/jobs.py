@@ -1,8 +1,8 @@
 """Run Jobs at their creation, and wait for them as the kubernetes provider does.
 
 This is how a stack fails if the smoke check of a pool, which is a Job, fails. A cluster would wait minutes for a pod
-that cannot run. The sandbox does not wait, and reports the same result at once. A Job's pods run one after another.
-The programs of a Job with several pods at a time are not run, because they may wait for each other.
+that cannot run. The sandbox does not wait, and reports the same result at once. A Job has one pod here, and fails with
+it. The program of a Job with several pods at a time is not run, because it may wait for the others.
 """
 
 from __future__ import annotations
@@ -43,10 +43,9 @@ NO_FOLDER = (
     "sandbox.yaml: guest.path: folder does not exist\n  got: {}\n  expected: a folder with the programs of the "
     "container's image\n  hint: create the folder or remove the entry; a comment in sandbox.yaml may say how"
 )
-# k8s.io/kubernetes v1.36.0, pkg/controller/job and pkg/apis/batch/v1/defaults.go.
+# k8s.io/kubernetes v1.36.0, pkg/controller/job.
 BACKOFF = ("BackoffLimitExceeded", "Job has reached the specified backoff limit")
 DEADLINE = ("DeadlineExceeded", "Job was active longer than specified deadline")
-DEFAULT_BACKOFF_LIMIT = 6
 
 
 @dataclass
@@ -125,17 +124,14 @@ class Jobs:
 
 @dataclass
 class _JobRun:
-    """One run of a Job, from its first pod to its result."""
+    """One run of a Job, whose first pod gives the result of all."""
 
     res: Resource
     workloads: Workloads
     containers: Containers
     cancelled: threading.Event
     started: str = field(default_factory=now)
-    active: str = ""
-    """The name of the pod that waits or runs."""
-    succeeded: int = 0
-    failed: int = 0
+    counts: dict[str, int] = field(default_factory=lambda: {"active": 0, "succeeded": 0, "failed": 0})
     condition: tuple[str, str] | None = None
     """The reason and the message of a failed Job."""
 
@@ -144,6 +140,7 @@ class _JobRun:
         meta = inner(self.res.inputs, "metadata") or {}
         self.job, self.namespace = str(meta.get("name")), str(meta.get("namespace"))
         self.label = await_rules.qualified(meta)
+        self.name = f"{self.job}-{random_suffix()}"
         self.spec = inner(self.res.inputs, "spec") or {}
         self.template: Mapping[str, Any] = self.spec.get("template") or {}
         self.pod: Mapping[str, Any] = self.template.get("spec") or {}
@@ -154,14 +151,7 @@ class _JobRun:
         self.limit = await_rules.timeout_sec(self.res)
         seconds = self.spec.get("activeDeadlineSeconds")
         self.deadline = None if seconds is None else float(seconds)
-        self.completions = self._number("completions", self._number("parallelism", 1))
-
-    def _number(self, name: str, default: int) -> int:
-        return default if self.spec.get(name) is None else int(self.spec[name])
-
-    @property
-    def _is_over(self) -> bool:
-        return self.condition is not None or self.succeeded >= self.completions
+        self.pods_at_once = int(self.spec.get("parallelism") or 1)
 
     def run(self) -> tuple[dict[str, Any], list[Record]]:
         """Return the status of the Job once the Job is over or nothing more would happen, and its pods.
@@ -170,30 +160,28 @@ class _JobRun:
         """
         if self.workloads.scheduler.knows_no_node():
             self.res.log(NO_KNOWN_NODES, "info")
-        while not (self._is_over or self.cancelled.is_set() or self.spec.get("suspend")):
-            if not self._run_pod():
-                break
+        if not (self.cancelled.is_set() or self.spec.get("suspend")):
+            self._run_pod()
         watched = pods_of(self.world, self.namespace, self.job)
-        if self._is_over:
-            self._remove()  # the controller deletes the pods that still run or wait
+        if self.condition == DEADLINE:  # the controller deletes the pods that still run or wait
+            self._remove()
         self._log_progress()
         return self._status(), watched
 
     def _log_progress(self) -> None:
         """Log the progress of the Job (job/check.go, jobComplete)."""
-        counts = f"Active: {int(bool(self.active))} | Succeeded: {self.succeeded} | Failed: {self.failed}"
+        counts = " | ".join(f"{name.capitalize()}: {count}" for name, count in self.counts.items())
         self.res.log(f'Waiting for Job "{self.label}" to succeed ({counts})', "status")
 
-    def _run_pod(self) -> bool:
-        """Run one pod. Return False if it would wait, or was stopped, until the end of the Job."""
-        self.active = f"{self.job}-{random_suffix()}"
+    def _run_pod(self) -> None:
+        self.counts["active"] = 1
         self._log_progress()
         placed = self._place()
         # The emulated state stores the pods with hashed secrets.
         hashed = hash_secrets(self.res.inputs, self.res.secrets, self.world.key)
         annotations = inner(self.template, "metadata", "annotations")
         stored = inner(hashed, "spec", "template", "spec") or {}
-        row = self.world.insert(pod(self.job, self.namespace, self.active, stored, placed, self.labels, annotations))
+        row = self.world.insert(pod(self.job, self.namespace, self.name, stored, placed, self.labels, annotations))
         if placed.started:
             self.res.log(f"the cluster autoscaler starts {placed.node} in the group {placed.started}", "info")
         if not placed.node or self._cannot_pull(row):
@@ -201,16 +189,15 @@ class _JobRun:
                 self.res.log(f"{row.name}: FailedScheduling: {placed.message}", "info")
             if not self.cancelled.is_set():
                 self._give_up()
-            return False
+            return
         results = self._run_containers(placed.node)
-        if any(container.killed for container in results):
-            # The deadline, the timeout or the end of the sandbox stopped the pod.
-            if self.deadline is not None and time.monotonic() - self.began >= self.deadline:
-                self.condition = DEADLINE
-            self._remove()
-            return False
-        self._finish(row, results)
-        return True
+        if not any(container.killed for container in results):
+            self._finish(row, results)
+            return
+        # The deadline, the timeout or the end of the sandbox stopped the pod.
+        if self.deadline is not None and time.monotonic() - self.began >= self.deadline:
+            self.condition = DEADLINE
+        self._remove()
 
     def _place(self) -> Placement:
         """Return a node for the pod. Wait a moment for one that the same `up` creates."""
@@ -243,7 +230,7 @@ class _JobRun:
         left_sec = self.limit if self.deadline is None else max(0.0, min(self.limit, self.deadline - elapsed))
         fault = self.world.take_fault("guest", self.res.token, self.res.name, id=self.res.id)
         variables = {**self.containers.settings().environment, **(fault.settings if fault else {})}
-        facts = Pod(self.active, self.namespace, node, self.pod, variables, self.labels)
+        facts = Pod(self.name, self.namespace, node, self.pod, variables, self.labels)
         results: list[ContainerResult] = []
         for kind in ("initContainers", "containers"):
             containers = [container for _, container in items(self.pod.get(kind))]
@@ -254,7 +241,7 @@ class _JobRun:
         return results
 
     def _run_container(self, facts: Pod, container: Mapping[str, Any], left_sec: float) -> ContainerResult:
-        is_assumed = self.containers.settings().assumed is not None or self._number("parallelism", 1) > 1
+        is_assumed = self.containers.settings().assumed is not None or self.pods_at_once > 1
         if is_assumed or not self.containers.programs(self.namespace, self.pod, container):
             self.res.log(NOT_RUN.format(container.get("name")), "info")
             return ContainerResult(str(container.get("name")))
@@ -273,16 +260,14 @@ class _JobRun:
             for ended in results
         ]  # fmt: skip
         self._set_status(row, "Succeeded" if succeeded else "Failed", states)
-        self.active = ""
-        self.succeeded += succeeded
-        self.failed += not succeeded
-        if self.failed > self._number("backoffLimit", DEFAULT_BACKOFF_LIMIT):
+        pods = int(self.spec.get("completions") or self.pods_at_once) if succeeded else 1
+        self.counts |= {"active": 0, "succeeded" if succeeded else "failed": pods}
+        if not succeeded:
             self.condition = BACKOFF
 
     def _remove(self) -> None:
-        if self.active:
-            self.world.delete(POD, f"{self.namespace}/{self.active}", self.job)
-        self.active = ""
+        self.world.delete(POD, f"{self.namespace}/{self.name}", self.job)
+        self.counts["active"] = 0
 
     def _set_status(self, row: Record, phase: str, states: list[dict[str, Any]]) -> None:
         """Update the status of a pod. Init containers have their own list, which Pulumi does not read."""
@@ -301,11 +286,11 @@ class _JobRun:
         self.res.log(text, "info")
 
     def _status(self) -> dict[str, Any]:
-        counts = {"succeeded": self.succeeded, "failed": self.failed, "active": int(bool(self.active))}
-        fields: dict[str, Any] = {"startTime": self.started, **{name: one for name, one in counts.items() if one}}
+        counts = {name: count for name, count in self.counts.items() if count}
+        fields: dict[str, Any] = {"startTime": self.started, **counts}
         if self.condition:
             reason, message = self.condition
             fields["conditions"] = [{"type": "Failed", "status": "True", "reason": reason, "message": message}]
-        elif self._is_over:
+        elif self.counts["succeeded"]:
             fields |= {"completionTime": now(), "conditions": [{"type": "Complete", "status": "True"}]}
         return fields

@@ -7,15 +7,9 @@ from typing import Any
 import pytest
 from pulumi_sandbox.providers.aws import types
 from pulumi_sandbox.providers.aws.eks import node_groups
-from pulumi_sandbox.providers.resource import Refused, Resource
-from pulumi_sandbox.providers.values import Decoded
+from pulumi_sandbox.providers.resource import Resource
 
 from tests.sandbox.providers.aws.conftest import NODE_GROUP, Amazon
-
-UPDATING = (
-    "updating EKS Node Group (ci:l4): operation error EKS: UpdateNodegroupConfig, https response error "
-    "StatusCode: 400, InvalidParameterException: "
-)
 
 
 def sizes(least: int, wanted: int, most: int) -> dict[str, int]:
@@ -41,24 +35,3 @@ def test_a_change_of_max_sends_the_desired_size_of_the_state(account: Amazon, gr
 def test_a_change_of_anything_else_sends_no_size(account: Amazon, group: Resource, change: dict[str, Any]) -> None:
     res = account.change(group, **change)
     assert res.outputs["scalingConfig"] == sizes(0, 2, 4)
-
-
-@pytest.mark.parametrize(
-    ("wrong", "text"),
-    [
-        (sizes(1, 0, 4), "minSize can't be greater than desiredSize"),
-        (sizes(0, 5, 4), "desiredSize can't be greater than maxSize"),
-    ],
-)
-def test_sizes_that_do_not_fit_are_refused(account: Amazon, group: Resource, wrong: dict[str, int], text: str) -> None:
-    changed = account.resource(
-        group.token,
-        group.name,
-        {**group.inputs, "scalingConfig": wrong},
-        old_inputs=group.inputs,
-        outputs=group.outputs,
-        id=group.id,
-    )
-    with pytest.raises(Refused) as answer:
-        account.lifecycle.update(changed, Decoded(group.outputs))
-    assert str(answer.value) == UPDATING + text

@@ -5,13 +5,31 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from pulumi_sandbox.providers.kubernetes.helm.charts import CONTROLLER, DAEMON_SET, PLUGIN, RUNNER_SET
+from pulumi_sandbox.providers.kubernetes.helm.charts import (
+    ARC_VERSION,
+    CONTROLLER,
+    DAEMON_SET,
+    PLUGIN,
+    RUNNER_SET,
+    SCALE_SET,
+)
 from pulumi_sandbox.providers.readiness import NotReady
 from pulumi_sandbox.providers.resource import Refused, Resource
 from pulumi_sandbox.world.faults import Fault
 
 from tests.sandbox.providers.kubernetes.conftest import Cluster, changed
-from tests.sandbox.providers.kubernetes.helm.test_charts import RELEASE, release, scale_set
+
+RELEASE = "kubernetes:helm.sh/v3:Release"
+ARC = "oci://ghcr.io/actions/actions-runner-controller-charts"
+
+
+def release(chart: str, values: dict[str, Any], **more: Any) -> dict[str, Any]:
+    return {"chart": chart, "name": "it", "namespace": "ci", "values": values, **more}
+
+
+def scale_set(**values: Any) -> dict[str, Any]:
+    given = {"githubConfigUrl": "https://github.com/example-org", "githubConfigSecret": "github-app", **values}
+    return {**release(SCALE_SET, given, version=ARC_VERSION), "chart": f"{ARC}/{SCALE_SET}@sha256:0", "name": "gpu-t4"}
 
 
 @pytest.fixture
@@ -125,3 +143,12 @@ def test_only_a_controller_that_watches_the_namespace_registers_a_scale_set(
     controller(ready, flags={"watchSingleNamespace": namespace})
     ready.up(RELEASE, "gpu-t4", scale_set())
     assert ids(ready) == registered
+
+
+def test_a_release_without_a_name_gets_one_and_keeps_it(cluster: Cluster) -> None:
+    first = cluster.checked(RELEASE, "arc", {"chart": "c"})
+    assert first.inputs["name"].startswith("arc-")
+    assert len(first.inputs["name"]) == 12
+    assert first.inputs["namespace"] == "default"
+    again = cluster.checked(RELEASE, "arc", {"chart": "c"}, old_inputs=dict(first.inputs))
+    assert again.inputs == first.inputs

@@ -9,7 +9,7 @@ from pulumi_sandbox.providers.kubernetes.scheduling.scheduler import POD, Placem
 from pulumi_sandbox.world.store import Record
 
 from tests.sandbox.providers.kubernetes.conftest import GPU, Cluster
-from tests.sandbox.providers.kubernetes.helm.test_charts import RELEASE, release, scale_set
+from tests.sandbox.providers.kubernetes.helm.test_releases import RELEASE, release, scale_set
 
 PRESENT = {"nvidia.com/gpu.present": "true"}
 TAINT = {"key": GPU, "value": "present", "effect": "NO_SCHEDULE"}
