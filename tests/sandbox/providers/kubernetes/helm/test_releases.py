@@ -92,6 +92,8 @@ def test_what_a_chart_makes_comes_changes_and_goes_with_its_release(ready: Clust
     ready.change(pool, scale_set(minRunners=3))
     (row,) = ready.world.find(RUNNER_SET)
     assert row.inputs["spec"]["minRunners"] == 3
+    status = next(row.outputs["status"] for row in ready.world.find(RELEASE) if row.name == "gpu-t4")
+    assert (status["namespace"], status["status"], status["revision"]) == ("ci", "deployed", 2)
     for one in (pool, plugin, arc):
         ready.lifecycle.delete(one)
     assert [names(ready, token) for token in (DAEMON_SET, RUNNER_SET)] == [[], []]
