@@ -86,8 +86,7 @@ def identity(config: Mapping[str, Any], world: World) -> str:
     if GCLOUD.fullmatch(current.name):
         return current.name
     if row := next(iter(world.find(GKE, endpoint=server.removeprefix("https://"))), None) if server else None:
-        _, project, _, location, _, cluster_name = row.id.split("/")
-        return f"gke_{project}_{location}_{cluster_name}"
+        return of_gke(row.id)
     endpoint = ENDPOINT.match(server)
     name, region = current.option(NAME), current.option(REGION) or (endpoint[1] if endpoint else "")
     if not name and server:
@@ -98,10 +97,16 @@ def identity(config: Mapping[str, Any], world: World) -> str:
     return f"{region}/{name}" if region and name else name
 
 
-def is_cluster(cluster: str, name: Any, region: Any) -> bool:
-    """Return True if the identity is that of the EKS cluster. If either has no region, only the names count."""
-    own_region, _, own_name = cluster.rpartition("/")
-    return own_name == name and (not own_region or not region or own_region == region)
+def of_gke(path: str) -> str:
+    """Return the identity of the GKE cluster at a path."""
+    _, project, _, location, _, name = path.split("/")
+    return f"gke_{project}_{location}_{name}"
+
+
+def is_same(one: str, other: str) -> bool:
+    """Return True if two identities are of one cluster. If either has no region, only the names count."""
+    (region, _, name), (other_region, _, other_name) = one.rpartition("/"), other.rpartition("/")
+    return name == other_name and (region == other_region or not region or not other_region)
 
 
 def replaces(old: Mapping[str, Any], new: Mapping[str, Any], name: str) -> bool:

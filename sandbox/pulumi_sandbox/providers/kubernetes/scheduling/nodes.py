@@ -15,8 +15,8 @@ from typing import Any
 import gpu_catalog
 
 from pulumi_sandbox.providers.gcp.compute import machine_types
-from pulumi_sandbox.providers.gcp.outputs.container import endpoint, group_name
-from pulumi_sandbox.providers.kubernetes.cluster import is_cluster
+from pulumi_sandbox.providers.gcp.outputs.container import group_name
+from pulumi_sandbox.providers.kubernetes.cluster import is_same, of_gke
 from pulumi_sandbox.providers.kubernetes.objects import inner, items, pairs
 from pulumi_sandbox.providers.kubernetes.quantities import amounts
 from pulumi_sandbox.world.store import Record, World
@@ -83,7 +83,7 @@ def groups(world: World, cluster: str) -> Iterator[Group]:
     if not cluster and len({owner for _, owner in rows}) > 1:
         return
     for row, owner in rows:
-        if cluster and not _is_same(cluster, owner):
+        if cluster and not is_same(cluster, owner):
             continue
         if row.type == NODE_GROUP:
             yield _of_node_group(row, world)
@@ -104,19 +104,11 @@ def listed_nodes(entries: Any, cluster: str) -> Iterator[Node]:
         yield Node(name, labels, _taints(entry.get("taints")), amounts(entry.get("allocatable")))
 
 
-def _cluster_of(row: Record) -> tuple[str, str]:
-    """Return the region and the name of a node group's cluster, or the path of a node pool's cluster."""
+def _cluster_of(row: Record) -> str:
+    """Return the identity of the cluster of a node group or node pool."""
     if row.type == NODE_GROUP:
-        return str(row.outputs.get("region") or ""), str(row.inputs.get("clusterName"))
-    return "", row.id.partition("/nodePools/")[0]
-
-
-def _is_same(cluster: str, owner: tuple[str, str]) -> bool:
-    region, name = owner
-    if "/" not in name:
-        return is_cluster(cluster, name, region)
-    _, project, _, location, _, short = name.split("/")
-    return cluster in (f"gke_{project}_{location}_{short}", f"https://{endpoint(name)}")
+        return f"{row.outputs.get('region') or ''}/{row.inputs.get('clusterName')}"
+    return of_gke(row.id.partition("/nodePools/")[0])
 
 
 def _of_node_group(row: Record, world: World) -> Group:

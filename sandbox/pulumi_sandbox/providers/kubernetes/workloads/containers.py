@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import base64
 import binascii
+import math
 import os
 import re
 import shlex
@@ -17,7 +18,7 @@ import tempfile
 import threading
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -59,8 +60,7 @@ class Pod:
     namespace: str
     node: str
     spec: Mapping[str, Any]
-    environment: Mapping[str, str] = field(default_factory=dict)
-    labels: Mapping[str, str] = field(default_factory=dict)
+    environment: Mapping[str, str]
 
 
 @dataclass
@@ -134,7 +134,6 @@ class Containers:
 
     def _environment(self, pod: Pod, container: Mapping[str, Any]) -> dict[str, str]:
         fields = {"metadata.name": pod.name, "metadata.namespace": pod.namespace, "spec.nodeName": pod.node}
-        fields |= {f"metadata.labels['{name}']": value for name, value in pod.labels.items()}
         variables: dict[str, str] = {"LANG": os.environ.get("LANG", "C.UTF-8")}
         for _, entry in items(container.get("env")):
             source = inner(entry, "valueFrom", "fieldRef", "fieldPath")
@@ -156,14 +155,12 @@ class Containers:
         assert process.stdout is not None  # noqa: S101
         lines: list[str] = []
         exit_codes: list[int] = []
-        finished = threading.Event()
-        reader = threading.Thread(target=_read, args=(process.stdout, lines, exit_codes, finished, say), daemon=True)
+        reader = threading.Thread(target=_read, args=(process.stdout, lines, exit_codes, say), daemon=True)
         reader.start()
-        deadline = None if limit_sec is None else time.monotonic() + limit_sec
-        while not finished.wait(0.1) and not self.cancelled.is_set() and not stopped():
-            if deadline is not None and time.monotonic() >= deadline:
-                break
-        killed = not finished.is_set()
+        deadline = math.inf if limit_sec is None else time.monotonic() + limit_sec
+        while reader.is_alive() and not (self.cancelled.is_set() or stopped() or time.monotonic() >= deadline):
+            reader.join(0.1)
+        killed = reader.is_alive()
         process.stdin.close()  # closing the pipe ends every process that the container started
         try:
             process.wait(STOP_SEC)
@@ -207,9 +204,8 @@ def _with_local_paths(text: str, local_paths: Mapping[str, str]) -> str:
     return re.sub(rf"(?<![\w./-])({longest})(?![\w.-])", lambda found: local_paths[found[1]], text)
 
 
-def _read(
-    stream: Any, lines: list[str], exit_codes: list[int], finished: threading.Event, say: Callable[[str], None]
-) -> None:
+def _read(stream: Any, lines: list[str], exit_codes: list[int], say: Callable[[str], None]) -> None:
+    """Read the output of a container until its end."""
     for raw in stream:
         line = raw.decode(errors="replace").rstrip("\r\n")
         if line.startswith(PREFIX):
@@ -219,8 +215,7 @@ def _read(
             number = int(failure[1])
             exit_codes.append(number if number >= 0 else 128 - number)
         elif line == FINISHED:
-            break
-    finished.set()
+            return
 
 
 def _message(path: Path, container: Mapping[str, Any], lines: list[str], code: int) -> str:

@@ -70,7 +70,7 @@ class Jobs:
         """Yield an error if sandbox.yaml does not allow the Job's programs or lists a missing folder."""
         spec = inner(res.inputs, "spec", "template", "spec") or {}
         namespace = str(inner(res.inputs, "metadata", "namespace"))
-        for _, container in [*items(spec.get("initContainers")), *items(spec.get("containers"))]:
+        for _, container in items(spec.get("containers")):
             if self.containers.programs(namespace, spec, container):
                 settings = self.settings()
                 if not settings.runs:
@@ -225,20 +225,15 @@ class _JobRun:
         return True
 
     def _run_containers(self, node: str) -> list[ContainerResult]:
-        """Run the init containers one after another, then the other containers in parallel."""
+        """Run the containers in parallel. The sandbox assumes that init containers succeed."""
         elapsed = time.monotonic() - self.began
         left_sec = self.limit if self.deadline is None else max(0.0, min(self.limit, self.deadline - elapsed))
         fault = self.world.take_fault("guest", self.res.token, self.res.name, id=self.res.id)
         variables = {**self.containers.settings().environment, **(fault.settings if fault else {})}
-        facts = Pod(self.name, self.namespace, node, self.pod, variables, self.labels)
-        results: list[ContainerResult] = []
-        for kind in ("initContainers", "containers"):
-            containers = [container for _, container in items(self.pod.get(kind))]
-            with ThreadPoolExecutor(1 if kind == "initContainers" else len(containers) or 1) as pool:
-                results += pool.map(lambda container: self._run_container(facts, container, left_sec), containers)
-            if any(ended.exit_code for ended in results):
-                break
-        return results
+        facts = Pod(self.name, self.namespace, node, self.pod, variables)
+        containers = [container for _, container in items(self.pod.get("containers"))]
+        with ThreadPoolExecutor(len(containers) or 1) as pool:
+            return [*pool.map(lambda container: self._run_container(facts, container, left_sec), containers)]
 
     def _run_container(self, facts: Pod, container: Mapping[str, Any], left_sec: float) -> ContainerResult:
         is_assumed = self.containers.settings().assumed is not None or self.pods_at_once > 1
@@ -270,10 +265,8 @@ class _JobRun:
         self.counts["active"] = 0
 
     def _set_status(self, row: Record, phase: str, states: list[dict[str, Any]]) -> None:
-        """Update the status of a pod. Init containers have their own list, which Pulumi does not read."""
-        names = {str(one.get("name")) for _, one in items(self.pod.get("containers"))}
-        own = [state for state in states if state["name"] in names]
-        status = {**(inner(row.outputs, "status") or {}), "phase": phase, "containerStatuses": own}
+        """Update the status of a pod."""
+        status = {**(inner(row.outputs, "status") or {}), "phase": phase, "containerStatuses": states}
         self.world.update(row.type, row.id, outputs={**row.outputs, "status": status})
 
     def _give_up(self) -> None:
