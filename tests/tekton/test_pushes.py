@@ -63,7 +63,7 @@ class Pushes:
         return [_report(each / NAME / OWNER / REPOSITORY / name) for each in self.storages()]
 
     def storages(self) -> tuple[Path, Path]:
-        return self.tier.kubelet.claim(NAME, f"{NAME}-storage"), self.executor.storage / f"claims/{NAME}-storage"
+        return self.tier.kubelet.claim(NAME, f"{NAME}-storage"), self.executor.storage
 
 
 def _report(folder: Path) -> dict[str, Any]:

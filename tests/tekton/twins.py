@@ -143,7 +143,9 @@ class Executor:
         scheduler = Scheduler(self.world, lambda: {"nodes": nodes}, lambda: "c")
         guest = GuestSettings(path=(str(programs),))
         containers = Containers(self.world, lambda: guest, threading.Event())
-        settings = Settings(self.storage, self.secrets, environment)
+        # A folder stands for the claim of the pipelines.
+        self.storage.mkdir()
+        settings = Settings(self.storage, self.secrets, {**environment, "STORE": self.storage.as_uri()})
         self.runs = Runs(self.world, containers, scheduler, settings, self._changed)
         self._seen: dict[str, dict[str, tuple[TaskRun, list[float]]]] = {}
         self._running: dict[str, set[str]] = {}

@@ -1,14 +1,12 @@
 """Validate objects against the JSON schemas that kubernetes-validate ships for each version of Kubernetes.
 
-Of the API server's other rules, only that for the data of ConfigMaps and Secrets is checked. The components check names
-and labels before, and their objects are applied to a real API server (tests/control_plane). Source of the messages:
-k8s.io/apimachinery v0.36.0, pkg/util/validation/field/errors.go (ErrorBody).
+The API server's other rules are not checked. The components check names and labels before, and a real API server gets
+their objects (tests/control_plane). Source of the messages: k8s.io/apimachinery v0.36.0, pkg/util/validation/field/
+errors.go (ErrorBody).
 """
 
 from __future__ import annotations
 
-import base64
-import binascii
 import json
 from collections.abc import Iterator, Mapping
 from functools import cache
@@ -18,7 +16,7 @@ from typing import Any
 from jsonschema import Draft202012Validator, validators
 from jsonschema.exceptions import ValidationError
 
-from pulumi_sandbox.providers.kubernetes.objects import items, pairs
+from pulumi_sandbox.providers.kubernetes.objects import items
 from pulumi_sandbox.providers.kubernetes.quantities import QUANTITY_WRONG, quantity
 from pulumi_sandbox.providers.resource import Problem
 from pulumi_sandbox.providers.values import Unknown
@@ -33,9 +31,6 @@ QUANTITY, PORT = "io.k8s.apimachinery.pkg.api.resource.Quantity", "io.k8s.apimac
 KEYS = "x-kubernetes-list-map-keys"
 # k8s.io/api v0.36.0, core/v1/types.go: the one key with a default.
 KEY_DEFAULTS = {"protocol": "TCP"}
-# The maximum size of all values of a ConfigMap or a Secret in bytes (core/types.go, MaxSecretSize).
-DATA_MOST = 1024 * 1024
-DATA_FIELDS = {"ConfigMap": ("data", "binaryData"), "Secret": ("stringData", "data")}
 
 
 def format_value(value: Any) -> str:
@@ -91,14 +86,10 @@ def _validator(name: str) -> Any:
 
 
 def check(api_version: str, kind: str, inputs: Mapping[str, Any]) -> Iterator[Problem]:
-    """Yield the problems that the schema finds, or else those of the data. A kind without a schema has none."""
-    name = kinds().get((api_version, kind))
-    if name is None:
-        return
-    problems = [one for error in _validator(name).iter_errors(inputs) for one in _problems(error)]
-    yield from problems
-    if not problems and api_version == "v1" and kind in DATA_FIELDS:
-        yield from check_data(kind, inputs)
+    """Yield the problems that the schema finds. A kind without a schema has none."""
+    if name := kinds().get((api_version, kind)):
+        for error in _validator(name).iter_errors(inputs):
+            yield from _problems(error)
 
 
 def _problems(error: ValidationError) -> Iterator[Problem]:
@@ -141,17 +132,3 @@ def path_text(path: Any) -> str:
     for step in path:
         text += f"[{step}]" if isinstance(step, int) else f".{step}" if text else str(step)
     return text
-
-
-def check_data(kind: str, given: Mapping[str, Any]) -> Iterator[Problem]:
-    """Check the encoding and the size of a ConfigMap's or a Secret's data. No message contains a value."""
-    plain, encoded = DATA_FIELDS[kind]
-    size = sum(len(str(value).encode()) for _, value in pairs(given.get(plain)))
-    for name, value in pairs(given.get(encoded)):
-        try:
-            size += len(base64.b64decode(str(value), validate=True))
-        except binascii.Error:
-            yield Problem(f"{encoded}.{name}", "error decoding from json: illegal base64 data")
-    if size > DATA_MOST:
-        # The error of a ConfigMap is about the whole object.
-        yield Problem("data" if kind == "Secret" else "", f"Too long: may not be more than {DATA_MOST} bytes")

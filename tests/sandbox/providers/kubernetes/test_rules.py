@@ -1,15 +1,13 @@
-"""Objects that the schemas of Kubernetes 1.36 refuse, and too much data."""
+"""Objects that the schemas of Kubernetes 1.36 refuse."""
 
 from __future__ import annotations
 
-import base64
 from typing import Any
 
 import pytest
 
 from tests.sandbox.providers.kubernetes.conftest import GPU, JOB, Cluster, changed, job
 
-CONFIG_MAP, SECRET = "kubernetes:core/v1:ConfigMap", "kubernetes:core/v1:Secret"
 SPEC, PLACE = "spec/template/spec", "spec.template.spec.containers[0]"
 RESOURCES = f"{SPEC}/containers/0/resources"
 
@@ -46,23 +44,3 @@ def test_objects_as_the_documentation_writes_them_are_accepted(cluster: Cluster)
 )
 def test_a_schema_refuses_fields_and_types(cluster: Cluster, path: str, value: Any, expected: str) -> None:
     assert cluster.problems(JOB, changed(job(), path, value)) == [expected]
-
-
-@pytest.mark.parametrize(
-    ("token", "field", "value", "expected"),
-    [
-        (CONFIG_MAP, "data", "x" * 1024 * 1024, []),
-        (CONFIG_MAP, "data", "x" * (1024 * 1024 + 1), [": Too long: may not be more than 1048576 bytes"]),
-        (
-            CONFIG_MAP,
-            "binaryData",
-            base64.b64encode(b"x" * (1024 * 1024 + 1)).decode(),
-            [": Too long: may not be more than 1048576 bytes"],
-        ),
-        (SECRET, "data", "no base64!", ["data.key: error decoding from json: illegal base64 data"]),
-    ],
-)
-def test_data_has_a_maximum_size_and_its_encoding(
-    cluster: Cluster, token: str, field: str, value: str, expected: list[str]
-) -> None:
-    assert cluster.problems(token, {"metadata": {"name": "it"}, field: {"key": value}}) == expected

@@ -41,7 +41,7 @@ class Settings:
     """What a cluster has besides its objects."""
 
     storage: Path
-    """The folder of buckets and claims."""
+    """The folder of buckets."""
     secrets: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     """The values of Secrets by NAMESPACE/NAME. The emulated state has only their digests."""
     environment: Mapping[str, str] = field(default_factory=dict)
@@ -200,7 +200,7 @@ class _Execution:
         scope: dict[str, Value] = {f"params.{key}": each for key, each in task_run.params.items()}
         scope |= {f"results.{key}.path": str(each) for key, each in paths.items()}
         [step] = task["steps"]
-        settings, claims = self.runs.settings, self._claims(task, step)
+        settings = self.runs.settings
         environment: dict[str, str] = {}
         written = {f"$(results.{key}.path)" for key in paths}
         for _, each in items(step.get("env")):
@@ -208,7 +208,7 @@ class _Execution:
             if ref := inner(each, "valueFrom", "secretKeyRef"):
                 environment[key] = settings.secret(self.namespace, str(ref["name"]), str(ref["key"]))
             elif value in written or "://" in value:
-                environment[key] = claims.get(value) or settings.url(str(substitute(value, scope)))
+                environment[key] = settings.url(str(substitute(value, scope)))
             if key in settings.environment:
                 environment[key] = settings.environment[key]
         folder = str(step.get("workingDir") or "")
@@ -222,19 +222,6 @@ class _Execution:
             "volumeMounts": step.get("volumeMounts") or [],
         }  # fmt: skip
         return container, environment
-
-    def _claims(self, task: Mapping[str, Any], step: Mapping[str, Any]) -> dict[str, str]:
-        """Return the URLs of this computer by the URLs of the folders at which claims are mounted."""
-        claims = {
-            each["name"]: inner(each, "persistentVolumeClaim", "claimName") for _, each in items(task.get("volumes"))
-        }
-        found = {}
-        for _, each in items(step.get("volumeMounts")):
-            if claim := claims.get(each["name"]):
-                folder = self.runs.settings.storage / "claims" / str(claim)
-                folder.mkdir(parents=True, exist_ok=True)
-                found[f"file://{each['mountPath']}"] = folder.as_uri()
-        return found
 
     def _place(self, name: str, spec: dict[str, Any], task_run: TaskRun) -> str | None:
         """Wait for a node, and return its name; None if the attempt is stopped first. Unknown nodes fit every pod."""
