@@ -24,7 +24,7 @@ from gpu_common.google_permissions import CALLS, LOOKUPS, NEVER_UPDATED, RESOURC
 from pulumi_sandbox.providers import bridged
 from pulumi_sandbox.providers.aws import schema
 from pulumi_sandbox.providers.aws.tables import REPLACES
-from pulumi_sandbox.providers.gcp import replace
+from pulumi_sandbox.providers.gcp.provider import Gcp
 
 from tests.bootstrap.stacks import WIDE, config, staging_with
 from tests.gpu_ci.harness import Row
@@ -32,6 +32,7 @@ from tests.gpu_ci.program.test_notebooks import CALLS as CALLS_WITH_A_WORKLOAD_P
 from tests.gpu_ci.program.test_program import run
 from tests.gpu_ci.support import CALLS as OF_EC2
 from tests.manager.suppliers.ec2.conftest import Memory
+from tests.sandbox.providers.gcp.conftest import SHAPES
 
 pytestmark = pytest.mark.usefixtures("short_definitions")
 
@@ -50,8 +51,17 @@ def in_place(rows: Iterable[Row]) -> dict[str, set[str]]:
     for row in rows:
         if row.type.startswith("gcp:"):
             names = [name for name in row.inputs if not name.startswith("__")]
-            found[row.type] |= {name for name in names if not replace.replaces(row.type, name)}
+            found[row.type] |= {name for name in names if not on_google(row.type, name)}
     return dict(found)
+
+
+@cache
+def on_google(token: str, name: str) -> bool | None:
+    """True if a change of the field replaces the resource."""
+    cloud = Gcp()
+    cloud.shapes = SHAPES
+    found = cloud.replaces(token, name)
+    return cloud.replaces_by_documentation(token, name) if found is None else found
 
 
 @cache

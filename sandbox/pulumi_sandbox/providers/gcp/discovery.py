@@ -31,7 +31,6 @@ WHOLE_NUMBERS = {
 }
 # Besides `readOnly`, the documents mark output-only fields with these descriptions.
 OUTPUT_ONLY = ("[Output Only]", "Output only.", "Output Only.")
-UPDATE_METHODS = ("patch", "update")
 
 
 @cache
@@ -66,12 +65,6 @@ def methods(name: str, collection: str) -> Node:
     for part in collection.split("."):
         node = node["resources"][part]
     return dict(node["methods"])
-
-
-def has_no_update_method(token: str) -> bool:
-    """Return True if the API has no update method for the type, so every change replaces the resource."""
-    target = TARGETS[token]
-    return not any(name in methods(target.document, target.collection) for name in UPDATE_METHODS)
 
 
 def _resolved(name: str, node: Node | None) -> Node | None:

@@ -1,17 +1,16 @@
 """Decide if a change to a Google resource is an update, a replacement or no change.
 
+The documentation of a type (sdk/replace.py) knows most properties that replace it. Tables here have the others.
+
 Sources: `ForceNew` in terraform-provider-google's schemas at e03b7622 (2026-08-21), which pulumi-gcp bridges
 (google/services/compute/resource_compute_{region_instance_group_manager,network,subnetwork,
 firewall,router,router_nat}.go, google/services/cloudbuild/resource_cloudbuild_{worker_pool,trigger}.go,
-google/services/artifactregistry/{resource_artifact_registry_repository,iam_artifact_registry_repository}.go,
-google/services/cloudrunv2/resource_cloud_run_v2_worker_pool.go,
-google/services/iambeta/resource_iam_workload_identity_pool{,_provider}.go,
-google/services/{logging/resource_logging_metric,monitoring/resource_monitoring_alert_policy}.go,
+google/services/artifactregistry/resource_artifact_registry_repository.go,
+google/services/logging/resource_logging_metric.go,
 google/services/resourcemanager/resource_google_{service_account,project_iam_custom_role}.go,
 google/services/secretmanager/resource_secret_manager_{secret,secret_version}.go,
 google/services/container/{node_config,resource_container_node_pool}.go,
-google/tpgiamresource/resource_iam_member.go). Instance templates need no table, because their API has no update method
-(discovery.has_no_update_method).
+google/tpgiamresource/resource_iam_member.go).
 """
 
 from __future__ import annotations
@@ -23,23 +22,11 @@ from typing import Any
 
 from pulumi_sandbox.providers.bridged import location_changes
 from pulumi_sandbox.providers.diff import UPDATE, Change
-from pulumi_sandbox.providers.gcp import discovery, types
+from pulumi_sandbox.providers.gcp import types
 from pulumi_sandbox.providers.gcp.names import last, relative
 from pulumi_sandbox.providers.gcp.site import Site
 from pulumi_sandbox.providers.paths import parse
 from pulumi_sandbox.providers.resource import Resource
-
-_NETWORK = {
-    "autoCreateSubnetworks", "description", "internalIpv6Range", "name", "networkProfile", "params", "project",
-}  # fmt: skip
-_SUBNETWORK = {
-    "description", "externalIpv6Prefix", "internalIpv6Prefix", "name", "network", "params", "project", "region",
-    "reservedInternalRange", "resolveSubnetMask",
-}  # fmt: skip
-_SECRET = {
-    "project", "replication.auto", "replication.userManaged", "secretId", "tags",
-}  # fmt: skip
-_MEMBER = {"condition", "member", "role"}
 
 # All of a GPU's block, with the driver: the API can change the driver in place, but the provider replaces the pool
 # (hashicorp/terraform-provider-google#23248).
@@ -50,48 +37,45 @@ _NODE_CONFIG = {
     "metadata", "minCpuPlatform", "nodeGroup", "oauthScopes", "preemptible", "reservationAffinity", "sandboxConfig",
     "secondaryBootDisks", "serviceAccount", "shieldedInstanceConfig", "soleTenantConfig", "spot",
 }  # fmt: skip
-_POOL = {
-    "initialNodeCount", "maxPodsPerNode", "name", "namePrefix", "networkConfig.acceleratorNetworkProfile",
-    "networkConfig.additionalNodeNetworkConfigs", "networkConfig.additionalPodNetworkConfigs",
-    "networkConfig.createPodRange", "networkConfig.podCidrOverprovisionConfig", "networkConfig.podIpv4CidrBlock",
-    "networkConfig.podRange", "networkConfig.subnetwork", "placementPolicy", "queuedProvisioning",
-} | {f"nodeConfig.{name}" for name in _NODE_CONFIG}  # fmt: skip
+_POOL_NETWORK = {
+    "acceleratorNetworkProfile", "additionalNodeNetworkConfigs", "additionalPodNetworkConfigs", "createPodRange",
+    "podCidrOverprovisionConfig", "podIpv4CidrBlock", "podRange", "subnetwork",
+}  # fmt: skip
 FORCE_NEW: dict[str, set[str]] = {
     types.REGION_GROUP: {
-        "baseInstanceName", "description", "distributionPolicyZones", "name", "params", "project", "region",
-        "targetSizePolicies.mode",
+        "baseInstanceName", "description", "distributionPolicyZones", "params", "targetSizePolicies.mode",
     },
-    types.NETWORK: _NETWORK,
-    types.SUBNETWORK: _SUBNETWORK,
-    types.FIREWALL: {"direction", "name", "params", "project"},
-    types.ACCOUNT: {"accountId", "project"},
-    types.ACCOUNT_MEMBER: _MEMBER | {"serviceAccountId"},
-    types.PROJECT_MEMBER: _MEMBER | {"project"},
-    types.SECRET_MEMBER: _MEMBER | {"project", "secretId"},
-    types.SECRET: _SECRET,
-    types.SECRET_VERSION: {"isSecretDataBase64", "project", "secret", "secretData", "secretDataWoVersion"},
-    types.ROUTER: {"encryptedInterconnectRouter", "name", "nccGateway", "network", "params", "project", "region"},
-    types.ROUTER_NAT: {"endpointTypes", "initialNatIps", "name", "project", "region", "router", "type"},
-    types.WORKER_POOL: {"location", "name", "networkConfig", "privateServiceConnect", "project"},
-    types.TRIGGER: {"location", "project"},
+    types.NETWORK: {"autoCreateSubnetworks", "description", "internalIpv6Range", "networkProfile", "params"},
+    types.SUBNETWORK: {
+        "description", "internalIpv6Prefix", "network", "params", "reservedInternalRange", "resolveSubnetMask",
+    },
+    types.FIREWALL: {"direction", "params"},
+    types.ACCOUNT: {"accountId"},
+    types.SECRET: {"tags"},
+    types.SECRET_VERSION: {"isSecretDataBase64", "secretData", "secretDataWoVersion"},
+    types.ROUTER: {"encryptedInterconnectRouter", "nccGateway", "network", "params"},
+    types.ROUTER_NAT: {"endpointTypes", "initialNatIps", "type"},
+    types.WORKER_POOL: {"networkConfig", "privateServiceConnect"},
     types.REPOSITORY: {
-        "format", "kmsKeyName", "location", "mavenConfig.allowSnapshotOverwrites", "mavenConfig.versionPolicy", "mode",
-        "project", "remoteRepositoryConfig", "repositoryId",
+        "format", "kmsKeyName", "mavenConfig.allowSnapshotOverwrites", "mavenConfig.versionPolicy", "mode",
+        "remoteRepositoryConfig",
     },
-    types.REPOSITORY_MEMBER: _MEMBER | {"location", "project", "repository"},
-    types.RUN_POOL: {"location", "name", "project"},
-    types.CUSTOM_ROLE: {"project", "roleId"},
-    types.POOL: {"mode", "project", "workloadIdentityPoolId"},
-    types.POOL_PROVIDER: {"project", "workloadIdentityPoolId", "workloadIdentityPoolProviderId"},
-    types.LOG_METRIC: {"metricDescriptor.labels.key", "metricDescriptor.labels.valueType", "project"},
-    types.ALERT_POLICY: {"project"},
-    types.AI_ENDPOINT: {
-        "dedicatedEndpointEnabled", "encryptionSpec.kmsKeyName", "location", "name", "network", "project", "region",
+    types.CUSTOM_ROLE: {"roleId"},
+    types.LOG_METRIC: {"metricDescriptor.labels.key", "metricDescriptor.labels.valueType"},
+    types.AI_ENDPOINT: {"dedicatedEndpointEnabled", "encryptionSpec.kmsKeyName", "network"},
+    types.NODE_POOL: {
+        "cluster", "maxPodsPerNode", "name", "namePrefix", "placementPolicy", "queuedProvisioning",
+        *(f"nodeConfig.{name}" for name in _NODE_CONFIG), *(f"networkConfig.{name}" for name in _POOL_NETWORK),
     },
-    types.NODE_POOL: _POOL | {"cluster", "location", "project"},
 }  # fmt: skip
-# Inputs that the provider handles itself and never sends to Google.
-PROVIDER_ONLY = {"deletionPolicy"}
+# Properties that are changed in place, although the documentation of the type reads as if a change replaced it.
+IN_PLACE: dict[str, set[str]] = {
+    types.SUBNETWORK: {"ipCollection", "ipv6AccessType"},
+    types.TRIGGER: {"name"},
+    types.LOG_METRIC: {"name"},
+    # The provider handles this input itself, and never sends it to Google.
+    **dict.fromkeys(types.TEMPLATES, {"deletionPolicy"}),
+}
 
 # Fields where a name, a partial link and a full link are equal (CompareSelfLinkOrResourceName and
 # CompareSelfLinkRelativePaths upstream).
@@ -120,18 +104,17 @@ def names(path: str) -> tuple[str, ...]:
 
 
 def replaces(token: str, path: str) -> bool | None:
-    """Return True if a change at the path replaces the resource; None for a type without a table."""
-    if token not in FORCE_NEW and token not in types.TEMPLATES:
-        return None
+    """Return True if a change at the path replaces the resource; None if only the documentation may know."""
     steps = names(path)
-    if steps[0] in PROVIDER_ONLY:
+    if steps[0] in IN_PLACE.get(token, ()):
         return False
-    if token in types.TEMPLATES:
-        return discovery.has_no_update_method(token)
-    prefixes = {".".join(steps[:length]) for length in range(1, len(steps) + 1)}
+    # A grant is never changed (resource_iam_member.go), and the API of templates has no method that changes them.
+    if re.search("I[aA][mM]Member$", token) or token in types.TEMPLATES:
+        return True
     # Adding or removing a whole block counts as a change of each of its fields.
-    joined = ".".join(steps)
-    return bool(prefixes & FORCE_NEW[token]) or any(one.startswith(joined + ".") for one in FORCE_NEW[token])
+    changed = ".".join(steps) + "."
+    found = FORCE_NEW.get(token, set())
+    return any(changed.startswith(f"{one}.") or one.startswith(changed) for one in found) or None
 
 
 def forced_changes(res: Resource, site: Site) -> Iterator[Change]:

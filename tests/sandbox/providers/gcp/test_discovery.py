@@ -46,11 +46,3 @@ def test_no_rename_is_for_a_property_there_is_not(shapes: Shapes) -> None:
         if renames - known:
             wrong[token] = renames - known
     assert wrong == {}
-
-
-def test_these_have_no_method_that_changes_them() -> None:
-    assert {token.rsplit(":", 1)[-1] for token in types.TARGETS if discovery.has_no_update_method(token)} == {
-        "InstanceTemplate",
-        "RegionInstanceTemplate",
-        "SecretVersion",
-    }

@@ -17,15 +17,15 @@ REPLACES = {
     (types.REGION_TEMPLATE, "scheduling.gracefulShutdown.maxDuration.seconds"): True,
     (types.REGION_TEMPLATE, "deletionPolicy"): False,
     (types.TEMPLATE, "tags[0]"): True,
-    (types.REGION_GROUP, "versions[0].instanceTemplate"): False,
+    (types.REGION_GROUP, "versions[0].instanceTemplate"): None,
     (types.REGION_GROUP, "baseInstanceName"): True,
     (types.REGION_GROUP, "targetSizePolicies[0].mode"): True,
     (types.REGION_GROUP, "targetSizePolicies"): True,
     (types.PROJECT_MEMBER, "condition.title"): True,
     (types.WORKER_POOL, "privateServiceConnect.routeAllTraffic"): True,
-    (types.WORKER_POOL, "workerConfig.machineType"): False,
+    (types.WORKER_POOL, "workerConfig.machineType"): None,
     (types.NODE_POOL, "nodeConfig.guestAccelerators[0].count"): True,
-    (types.NODE_POOL, "nodeConfig.labels.team"): False,
+    (types.NODE_POOL, "nodeConfig.labels.team"): None,
     (types.CLUSTER, "name"): None,
 }
 
@@ -97,8 +97,11 @@ def test_another_machine_type_changes_the_template_and_not_the_group(google: Goo
     assert changes == []
 
 
-# Types that no table knows.
 DOCUMENTED = {
+    (types.REGION_GROUP, "name"): True,
+    (types.NODE_POOL, "nodeConfig.labels.team"): None,
+    (types.SECRET, "secretId"): True,
+    (types.WORKER_POOL, "workerConfig.machineType"): None,
     ("gcp:storage/bucket:Bucket", "location"): True,
     ("gcp:storage/bucket:Bucket", "name"): True,
     ("gcp:storage/bucket:Bucket", "versioning.enabled"): None,
