@@ -12,8 +12,8 @@ from pulumi_sandbox.providers.gcp.builds import Builds
 from pulumi_sandbox.providers.gcp.machine_apis import MachineApis
 from pulumi_sandbox.providers.gcp.names import part
 from pulumi_sandbox.providers.gcp.object_storage import BucketServer, WorldStorage
+from pulumi_sandbox.providers.gcp.references import ACCESS
 from pulumi_sandbox.providers.gcp.restrictions import Restrictions
-from pulumi_sandbox.providers.gcp.world import ACCESS
 from pulumi_sandbox.providers.github.app_api import GithubAppApi
 from pulumi_sandbox.providers.github.organizations import Organizations
 from pulumi_sandbox.providers.machines.local_server import Answer, as_json

@@ -14,11 +14,13 @@ from pulumi_sandbox.providers.diff import Change
 from pulumi_sandbox.providers.gcp import (
     discovery,
     errors,
+    gke,
     kms,
     machine_services,
     object_storage,
+    outputs,
     permissions,
-    rules,
+    references,
     types,
 )
 from pulumi_sandbox.providers.gcp import replace as replacing
@@ -26,15 +28,10 @@ from pulumi_sandbox.providers.gcp.compute.instances_api import Instances
 from pulumi_sandbox.providers.gcp.compute.operations import Operations
 from pulumi_sandbox.providers.gcp.compute.server import ComputeApi, ComputeServer
 from pulumi_sandbox.providers.gcp.compute.vm_store import VirtualMachines
-from pulumi_sandbox.providers.gcp.gke import refusals as gke_refusals
-from pulumi_sandbox.providers.gcp.gke.clusters import GET_CLUSTER, Clusters
 from pulumi_sandbox.providers.gcp.names import last, part, region_of, relative, service_account_email
-from pulumi_sandbox.providers.gcp.outputs import container
-from pulumi_sandbox.providers.gcp.outputs import table as outputs
-from pulumi_sandbox.providers.gcp.outputs.located import Located, labels
 from pulumi_sandbox.providers.gcp.restrictions import Restrictions
-from pulumi_sandbox.providers.gcp.site import Site
-from pulumi_sandbox.providers.gcp.world import KINDS, SECRET_LOOKUPS, ExistingResources, soft_deleted
+from pulumi_sandbox.providers.gcp.site import Located, Site, labels
+from pulumi_sandbox.providers.gcp.world import KINDS, ExistingResources, soft_deleted
 from pulumi_sandbox.providers.invokes import LookupRefusedError
 from pulumi_sandbox.providers.machines import settings as guest_settings
 from pulumi_sandbox.providers.machines.local_services import LocalServices
@@ -132,9 +129,9 @@ class Gcp(Cloud):
         return ExistingResources(self.context.world, patterns)
 
     @cached_property
-    def clusters(self) -> Clusters:
+    def clusters(self) -> gke.Clusters:
         """The clusters of GKE. A cluster that no stack created has the values of its lookup."""
-        return Clusters(self.existing, lambda arguments: self._cluster_answer(arguments)[0])
+        return gke.Clusters(self.existing, lambda arguments: self._answer(gke.GET_CLUSTER, arguments)[0])
 
     @cached_property
     def restrictions(self) -> Restrictions:
@@ -178,14 +175,13 @@ class Gcp(Cloud):
     def rules(self, res: Resource) -> Iterable[Problem]:
         yield from discovery.check(res.token, res.inputs)
         yield from self._place(res)
-        yield from rules.rules(res.token, res.inputs)
 
     def _place(self, res: Resource) -> Iterator[Problem]:
         """Yield the provider's errors for a missing project or region (tpgresource/utils.go)."""
         if res.token not in types.TARGETS or res.token in types.WITHOUT_PROJECT:
             return
         site = self.site(res)
-        is_placed = res.inputs.get("location") is UNKNOWN or container.location(res.inputs, site)
+        is_placed = res.inputs.get("location") is UNKNOWN or gke.location(res.inputs, site)
         if res.token in types.IN_REGION_OR_ZONE and not is_placed:
             text = "Unable to determine location: region/zone not configured in resource/provider config"
             yield Problem("location", text, "set gcp:region, or location on the resource")
@@ -218,10 +214,7 @@ class Gcp(Cloud):
         if res.token in types.TARGETS and res.old_inputs is None and res.token != types.SECRET_VERSION:
             path = outputs.identity(res.token, res.inputs, site)
             yield from self.existing.name_in_use(res.token, path, str(res.inputs.get("name") or ""))
-        yield from self.existing.references.missing_references(res.token, res.inputs, site)
-        if res.token == types.NODE_POOL:
-            path = outputs.identity(res.token, res.inputs, site)
-            yield from gke_refusals.refusals(self.clusters, res, site, path)
+        yield from references.missing_references(self.existing, res.token, res.inputs, site)
 
     def delete_blockers(self, res: Resource) -> Iterable[str]:
         yield from self._not_permitted(res, "delete")
@@ -272,7 +265,7 @@ class Gcp(Cloud):
             if res.token in tokens:
                 known[name] = res.inputs.get(name) or region
         if res.token in types.IN_REGION_OR_ZONE:
-            known["location"] = res.inputs.get("location") or container.location(res.inputs, site)
+            known["location"] = res.inputs.get("location") or gke.location(res.inputs, site)
         if res.token in types.LABELLED and res.inputs.get("labels") is not UNKNOWN:
             known |= labels(res.inputs, site)
         account = res.inputs.get("accountId")
@@ -315,9 +308,9 @@ class Gcp(Cloud):
         place = part(path, "locations")
         if res.token == types.CLUSTER:
             region = place if place in dict(site.zones) else region_of(place)
-            return container.cluster(at, list(dict(site.zones).get(region, ())), str(self.lookups.values["gkeVersion"]))
-        facts = self.clusters.facts(container.cluster_path(res.inputs, site))
-        return container.node_pool(at, facts) if facts else {}
+            return gke.cluster(at, list(dict(site.zones).get(region, ())), str(self.lookups.values["gkeVersion"]))
+        facts = self.clusters.facts(gke.cluster_path(res.inputs, site))
+        return gke.node_pool(at, facts) if facts else {}
 
     def _default_place(self, res: Resource, site: Site) -> dict[str, str]:
         """Return the region and the zone of the provider's configuration, for a type that is always in one."""
@@ -371,32 +364,26 @@ class Gcp(Cloud):
         project = str(arguments.get("project") or self.context.config.get("project") or "")
         for error in self.caller.lookup(token, project, str(arguments.get("secret") or arguments.get("name") or "")):
             raise Refused(f"Error calling {token.rpartition(':')[2]}: {error.with_hint()}")
-        config = self.context.config
-        if token == GET_CLUSTER:
-            return self._get_cluster(arguments)
-        result, secret = super().invoke(token, arguments)
-        is_example = not self.lookups.answered_by_user(token, arguments, config)
-        if token in SECRET_LOOKUPS and is_example:
-            refusal = self.existing.secret_refusal(token, arguments, self._site())
-            if refusal:
-                raise Refused(refusal)
+        result, secret = self._answer(token, arguments)
         for key in ("id", "selfLink", "name"):
             value = result.get(key)
             if isinstance(value, str) and part(value, "projects"):
                 self.existing.looked_up.add(relative(value))
         return result, secret
 
-    def _get_cluster(self, arguments: dict[str, Any]) -> tuple[dict[str, Any], tuple[str, ...]]:
-        answered = self.lookups.answered_by_user(GET_CLUSTER, arguments, self.context.config)
-        if not answered and (refusal := self.clusters.refusal(arguments, self._site())):
+    def _answer(self, token: str, arguments: dict[str, Any]) -> tuple[dict[str, Any], tuple[str, ...]]:
+        if token not in (gke.GET_CLUSTER, *references.SECRET_LOOKUPS):
+            return super().invoke(token, arguments)
+        answered = self.lookups.answered_by_user(token, arguments, self.context.config)
+        refusal = (
+            self.clusters.refusal(arguments, self._site())
+            if token == gke.GET_CLUSTER
+            else references.secret_refusal(self.existing, token, arguments, self._site())
+        )
+        if refusal and not answered:
             raise Refused(refusal)
-        result, secret = self._cluster_answer(arguments)
-        self.existing.looked_up.add(str(result["id"]))
-        return result, secret
-
-    def _cluster_answer(self, arguments: dict[str, Any]) -> tuple[dict[str, Any], tuple[str, ...]]:
-        result, secret = super().invoke(GET_CLUSTER, arguments)
-        if not self.lookups.answered_by_user(GET_CLUSTER, arguments, self.context.config):
+        result, secret = super().invoke(token, arguments)
+        if token == gke.GET_CLUSTER and not answered:
             result |= self.clusters.from_world(arguments, self._site(), result)
         return result, secret
 

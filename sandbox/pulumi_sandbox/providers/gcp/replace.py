@@ -74,7 +74,7 @@ IN_PLACE: dict[str, set[str]] = {
     types.TRIGGER: {"name"},
     types.LOG_METRIC: {"name"},
     # The provider handles this input itself, and never sends it to Google.
-    **dict.fromkeys(types.TEMPLATES, {"deletionPolicy"}),
+    **{token: {"deletionPolicy"} for token in types.TEMPLATES},
 }
 
 # Fields where a name, a partial link and a full link are equal (CompareSelfLinkOrResourceName and

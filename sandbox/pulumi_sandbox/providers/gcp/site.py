@@ -1,14 +1,18 @@
-"""Find the project, region and zone of a resource: from its inputs, or from the provider's configuration."""
+"""The project, region and zone of a resource, its labels, and outputs that do not change after its creation."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 from pulumi_sandbox.providers.gcp.names import last
 from pulumi_sandbox.providers.inputs import table, text_of
+from pulumi_sandbox.providers.values import UNKNOWN
 
 Values = dict[str, Any]
+# pulumi-gcp's own attribution label (provider option addPulumiAttributionLabel, on by default).
+ATTRIBUTION = {"goog-pulumi-provisioned": "true"}
 
 
 @dataclass(frozen=True)
@@ -45,3 +49,23 @@ class Site:
     def default_zones(self, region: str) -> list[str]:
         """Return the three zones of a regional group that names no zones."""
         return list(dict(self.zones).get(region, ()))[:3]
+
+
+@dataclass(frozen=True)
+class Located:
+    """One resource: its inputs, its previous outputs (empty at creation), and its location."""
+
+    inputs: Values
+    old: Values
+    site: Site
+    path: str
+    region: str
+
+
+def labels(inputs: Values, site: Site) -> Values:
+    own = {**dict(site.labels), **table(inputs.get("labels")), **(ATTRIBUTION if site.attribution else {})}
+    return {"pulumiLabels": own, "effectiveLabels": own}
+
+
+def keep_or_make(old: Values, name: str, make: Callable[[], Any]) -> Any:
+    return old[name] if old.get(name) not in (None, UNKNOWN) else make()

@@ -1,17 +1,13 @@
-"""Emulate the errors that depend on other resources: name in use, reference not found, resource in use."""
+"""The resources of a project that exist, and the errors for names and resources in use."""
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
-from typing import Any
 
 from pulumi_sandbox.providers.gcp import errors, types
 from pulumi_sandbox.providers.gcp.names import absolute, last, part
-from pulumi_sandbox.providers.gcp.references import References, hint
-from pulumi_sandbox.providers.gcp.site import Site
 from pulumi_sandbox.providers.inputs import rows, table
 from pulumi_sandbox.world.store import World
 
@@ -28,15 +24,6 @@ KINDS = {
     "workerPools": types.WORKER_POOL,
     "clusters": types.CLUSTER,
 }
-VERSION = "gcp:secretmanager/getSecretVersion:getSecretVersion"
-ACCESS = "gcp:secretmanager/getSecretVersionAccess:getSecretVersionAccess"
-# The provider's text before Google's message: hashicorp/terraform-provider-google@683d638d,
-# google/services/secretmanager/data_source_secret_manager_secret_version.go and …_version_access.go.
-SECRET_LOOKUPS = {
-    VERSION: "error retrieving available secret manager secret versions",
-    ACCESS: "Error retrieving available secret manager secret version access",
-}
-SECRETS = re.compile(r"projects/[^/]+/secrets/.+")
 
 
 @dataclass
@@ -93,22 +80,6 @@ class ExistingResources:
                 error = errors.GoogleError(409, "alreadyExists", f"trigger {name} already exists")
                 yield f"Error creating Trigger: {error}"
 
-    @property
-    def references(self) -> References:
-        return References(self.world, self.exists, self.account_exists)
-
-    def secret_refusal(self, token: str, arguments: Mapping[str, Any], site: Site) -> str | None:
-        """Return the error of a lookup; None if the secret exists or sandbox.yaml lists no secrets."""
-        secret = arguments.get("secret")
-        if not isinstance(secret, str) or not any(map(SECRETS.fullmatch, self.patterns)):
-            return None
-        project, name, exists = self.references.secret(secret, str(arguments.get("project") or site.project), site)
-        if exists:
-            return None
-        # Unlike Compute Engine's, this message does not end with a reason.
-        error = f"googleapi: Error 404: Secret [projects/{site.number}/secrets/{name}] not found or has no versions."
-        return f"{SECRET_LOOKUPS[token]}: {error}{hint(f'projects/{project}/secrets/{name}')}"
-
     # -- at Delete ----------------------------------------------------------------------------------------------------
 
     def groups_of(self, template: str) -> Iterator[str]:
@@ -136,6 +107,11 @@ def soft_deleted(path: str) -> str:
     long as the world.
     """
     return f"gcp/deleted/{path}"
+
+
+def hint(path: str) -> str:
+    """Return a hint on how to list a resource that exists in the cloud in sandbox.yaml."""
+    return f"\n  hint: if the resource exists in the cloud, list it in sandbox.yaml: exists: {{gcp: [{path}]}}"
 
 
 def _kind(token: str) -> str:

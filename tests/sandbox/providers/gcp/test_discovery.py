@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import pytest
-from pulumi_sandbox.providers.gcp import discovery, types
+from pulumi_sandbox.providers.gcp import types
 from pulumi_sandbox.providers.sdk.shapes import Shapes
 from pulumi_sandbox.providers.sdk.types import Type
 

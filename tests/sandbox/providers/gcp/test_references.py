@@ -158,7 +158,8 @@ def test_an_identity_pool_has_the_number_of_the_project_and_its_id_stays_in_use(
     principals = f"principalSet://iam.googleapis.com/{pool.outputs['name']}/attribute.ref/main"
     google.make(types.PROJECT_MEMBER, "member", {**member, "member": principals})
     other = principals.replace("/github/", "/gitlab/")
-    assert "Identity Pool does not exist" in refusal(google, types.PROJECT_MEMBER, {**member, "member": other})
+    missing = refusal(google, types.PROJECT_MEMBER, {**member, "member": other})
+    assert "workloadIdentityPools/gitlab' was not found" in missing
     google.delete(provider)
     google.delete(pool)
     assert "Error 409: Requested entity already exists" in refusal(

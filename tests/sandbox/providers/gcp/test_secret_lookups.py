@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 from pulumi_sandbox.providers.gcp import types
-from pulumi_sandbox.providers.gcp.world import ACCESS, VERSION
+from pulumi_sandbox.providers.gcp.references import ACCESS, VERSION
 from pulumi_sandbox.providers.resource import Refused
 
 from tests.sandbox.providers.gcp.conftest import Google

@@ -15,7 +15,7 @@ from typing import Any
 import gpu_catalog
 
 from pulumi_sandbox.providers.gcp.compute import machine_types
-from pulumi_sandbox.providers.gcp.outputs.container import group_name
+from pulumi_sandbox.providers.gcp.gke import group_name
 from pulumi_sandbox.providers.kubernetes.cluster import is_same, of_gke
 from pulumi_sandbox.providers.kubernetes.objects import inner, items, pairs
 from pulumi_sandbox.providers.kubernetes.quantities import amounts

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from pulumi_sandbox.providers.gcp.gke.clusters import GET_CLUSTER
+from pulumi_sandbox.providers.gcp.gke import GET_CLUSTER
 from pulumi_sandbox.providers.resource import Refused
 
 from tests.sandbox.providers.gcp.conftest import Google
@@ -30,7 +30,7 @@ def test_an_example_cluster_has_an_address_of_its_own_and_a_pool_without_gpus(go
 
 
 def test_a_pool_may_join_a_cluster_that_the_program_has_looked_up(google: Google) -> None:
-    with pytest.raises(Refused, match="Not found"):
+    with pytest.raises(Refused, match="was not found"):
         pool(google)
     looked_up(google)
     made = pool(google, {name: value for name, value in POOL.items() if name != "nodeLocations"})

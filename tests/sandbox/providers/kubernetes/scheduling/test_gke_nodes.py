@@ -6,9 +6,8 @@ from typing import Any
 
 import pytest
 from pulumi_sandbox.providers.gcp import types
-from pulumi_sandbox.providers.gcp.outputs.container import ClusterFacts, group_name, node_pool
-from pulumi_sandbox.providers.gcp.outputs.located import Located
-from pulumi_sandbox.providers.gcp.site import Site
+from pulumi_sandbox.providers.gcp.gke import ClusterFacts, group_name, node_pool
+from pulumi_sandbox.providers.gcp.site import Located, Site
 from pulumi_sandbox.providers.kubernetes.scheduling.scheduler import POD, Placement
 from pulumi_sandbox.world.faults import Fault
 from pulumi_sandbox.world.store import Record

@@ -1,4 +1,4 @@
-"""Compute the ids of GKE clusters and node pools, and the outputs that programs and the scheduler read.
+"""GKE: the clusters that a program may use, and the ids and outputs of clusters and node pools.
 
 Source of the defaults: discovery document container v1 (NodeConfig).
 """
@@ -6,16 +6,18 @@ Source of the defaults: discovery document container v1 (NodeConfig).
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from pulumi_sandbox.providers.gcp import types
 from pulumi_sandbox.providers.gcp.compute import machine_types
 from pulumi_sandbox.providers.gcp.names import last, part
-from pulumi_sandbox.providers.gcp.outputs.located import Located, keep_or_make, labels
-from pulumi_sandbox.providers.gcp.site import Site, Values
+from pulumi_sandbox.providers.gcp.site import Located, Site, Values, keep_or_make, labels
+from pulumi_sandbox.providers.gcp.world import ExistingResources, hint
 from pulumi_sandbox.providers.inputs import rows, table, text_of
 
+GET_CLUSTER = "gcp:container/getCluster:getCluster"
 GPU_TAINT = {"key": "nvidia.com/gpu", "value": "present", "effect": "NO_SCHEDULE"}
 ARM_TAINT = {"key": "kubernetes.io/arch", "value": "arm64", "effect": "NO_SCHEDULE"}
 QUEUED_TAINT = {"key": "cloud.google.com/gke-queued", "value": "true", "effect": "NO_SCHEDULE"}
@@ -161,3 +163,60 @@ def cluster(at: Located, zones: list[str], default_version: str) -> Values:
         "nodeLocations": rows(at.inputs.get("nodeLocations")) or ([] if place in zones else zones[:3]),
         **labels({"labels": at.inputs.get("resourceLabels")}, at.site),
     }
+
+
+# -- clusters that a program uses -------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Clusters:
+    existing: ExistingResources
+    lookup: Callable[[Values], Values]
+    """Returns the result of getCluster for a cluster that no stack of the sandbox created."""
+
+    def facts(self, path: str) -> ClusterFacts | None:
+        """Return what node pools take from a cluster; None if the cluster does not exist."""
+        row = self.existing.world.get(types.CLUSTER, path)
+        if row is not None:
+            return _facts(path, row.outputs)
+        if not self.existing.exists(path):
+            return None
+        arguments = {"name": last(path), "location": part(path, "locations"), "project": part(path, "projects")}
+        return _facts(path, self.lookup(arguments))
+
+    def refusal(self, arguments: Mapping[str, Any], site: Site) -> str:
+        """Return the provider's error for a missing cluster, or an empty string.
+
+        If sandbox.yaml lists clusters, all others are missing. Source of the message: terraform-provider-google
+        e03b7622, google/services/container/data_source_google_container_cluster.go.
+        """
+        path = lookup_path(arguments, site)
+        listed = any("/clusters/" in one for one in self.existing.patterns)
+        return f"{path} not found{hint(path)}" if listed and not self.existing.exists(path) else ""
+
+    def from_world(self, arguments: Mapping[str, Any], site: Site, example: Mapping[str, Any]) -> Values:
+        """Return the results that override those of the example: the cluster's address, version and zones."""
+        path = lookup_path(arguments, site)
+        row = self.existing.world.get(types.CLUSTER, path)
+        known: Mapping[str, Any] = {
+            "endpoint": endpoint(path),
+            "masterVersion": text_of(example, "masterVersion"),
+            "nodeLocations": site.default_zones(part(path, "locations")),
+            **(row.outputs if row else {}),
+        }
+        result = {name: known[name] for name in ("endpoint", "masterVersion", "nodeLocations")}
+        return {**result, "addonsConfigs": [{"dnsCacheConfigs": [dns_cache(known["masterVersion"])]}]}
+
+
+def lookup_path(arguments: Mapping[str, Any], site: Site) -> str:
+    return cluster_path({**arguments, "cluster": arguments.get("name")}, site)
+
+
+def _facts(path: str, outputs: Mapping[str, Any]) -> ClusterFacts:
+    place = part(path, "locations")
+    own_zone = [place] if place.count("-") == 2 else []
+    return ClusterFacts(
+        path,
+        str(outputs.get("masterVersion") or ""),
+        tuple(dict.fromkeys([*own_zone, *rows(outputs.get("nodeLocations"))])),
+    )

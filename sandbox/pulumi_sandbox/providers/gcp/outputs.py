@@ -1,6 +1,6 @@
 """The ids of the Google resources that are emulated, and the outputs that programs read.
 
-All other outputs are placeholders (placeholders.py). container.py has those of GKE.
+All other outputs are placeholders (placeholders.py). gke.py has those of GKE.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ import re
 from collections.abc import Callable, Collection, Mapping
 from uuid import uuid4
 
-from pulumi_sandbox.providers.gcp import types
+from pulumi_sandbox.providers.gcp import gke, types
 from pulumi_sandbox.providers.gcp.compute.operations import now, number
 from pulumi_sandbox.providers.gcp.names import (
     absolute,
@@ -20,9 +20,7 @@ from pulumi_sandbox.providers.gcp.names import (
     self_link,
     service_account_email,
 )
-from pulumi_sandbox.providers.gcp.outputs import container
-from pulumi_sandbox.providers.gcp.outputs.located import Located, keep_or_make, labels
-from pulumi_sandbox.providers.gcp.site import Site, Values
+from pulumi_sandbox.providers.gcp.site import Located, Site, Values, keep_or_make, labels
 from pulumi_sandbox.providers.inputs import rows, table, text_of
 from pulumi_sandbox.providers.resource import Resource
 from pulumi_sandbox.providers.sdk.reader import snake
@@ -61,7 +59,7 @@ IDS = {
 
 def identity(token: str, inputs: Values, site: Site) -> str:
     if token in types.IN_REGION_OR_ZONE:
-        return container.identity(token, inputs, site)
+        return gke.identity(token, inputs, site)
     made = IDS[token].format_map(_placeholders(inputs, site))
     condition = text_of(table(inputs.get("condition")), "title") if token in types.MEMBERS else ""
     return f"{made}/{condition}" if condition else made

@@ -1,1 +1,0 @@
-"""GKE: clusters, and the refusals of node pools."""
