@@ -12,7 +12,7 @@ import pytest
 from gpu_ci.gcp.build import image_names, image_steps
 from gpu_ci.gcp.container_image_pipeline import ContainerImagePipeline, ContainerImagePipelineArgs
 from pulumi_sandbox.providers.gcp import types
-from pulumi_sandbox.providers.gcp.compute.instances_api import api_form
+from pulumi_sandbox.providers.gcp.compute.templates import api_form
 
 from tests.gpu_ci.cli.doctor.google_apis import compare
 from tests.gpu_ci.gcp.image_choices import DIGEST, KEY_VERSION, pipeline, sign

@@ -13,7 +13,7 @@ from gpu_ci.gcp.runner_manager import RunnerManager, RunnerManagerArgs
 from gpu_ci.kinds.cloud_build_gpu.component import BuildGpuBridge
 from gpu_ci.stack.parse import Stack
 from gpu_common import google_permissions
-from pulumi_sandbox.providers.gcp.compute.instances_api import api_form
+from pulumi_sandbox.providers.gcp.compute.templates import api_form
 from pulumi_sandbox.providers.gcp.permissions import Asked, holds, of_image, of_machine
 
 from tests.gpu_ci.gcp import test_build_gpu_bridge, test_host_image_pipeline

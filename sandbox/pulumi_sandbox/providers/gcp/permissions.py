@@ -78,28 +78,6 @@ _OWNER = "roles/owner"
 
 _ACT_AS = "iam.serviceAccounts.actAs"
 
-# The calls of the Compute Engine API: verb, path below the project, permission. An insert needs what its body needs.
-_MACHINE, _IMAGE = r"zones/[^/]+/instances/[^/]+", r"global/images/[^/]+"
-_CALLS = (
-    ("GET", r"zones/[^/]+/instances", "compute.instances.list"),
-    ("GET", r"aggregated/instances", "compute.instances.list"),
-    ("GET", _MACHINE, "compute.instances.get"),
-    ("DELETE", _MACHINE, "compute.instances.delete"),
-    ("GET", rf"{_MACHINE}/getGuestAttributes", "compute.instances.getGuestAttributes"),
-    ("GET", rf"{_MACHINE}/serialPort", "compute.instances.getSerialPortOutput"),
-    ("POST", rf"{_MACHINE}/setMetadata", "compute.instances.setMetadata"),
-    ("POST", rf"{_MACHINE}/start", "compute.instances.start"),
-    ("POST", rf"{_MACHINE}/stop", "compute.instances.stop"),
-    ("GET", r"zones/[^/]+/operations", "compute.zoneOperations.list"),
-    ("GET", r"zones/[^/]+/operations/[^/]+", "compute.zoneOperations.get"),
-    ("GET", r"global/operations/[^/]+", "compute.globalOperations.get"),
-    ("GET", r"(regions/[^/]+|global)/instanceTemplates/[^/]+", "compute.instanceTemplates.get"),
-    ("GET", r"aggregated/instanceTemplates", "compute.instanceTemplates.list"),
-    ("GET", r"global/images", "compute.images.list"),
-    ("POST", rf"{_IMAGE}/setLabels", "compute.images.setLabels"),
-    ("DELETE", _IMAGE, "compute.images.delete"),
-)
-
 _OBJECT = "gcp:storage/bucketObject:BucketObject"
 
 Needs = Iterable[tuple[str, str]]
@@ -210,12 +188,6 @@ class Caller:
         """Yield the error of a function whose permission the account lacks."""
         needed = google_permissions.LOOKUPS.get(token, ())
         yield from self._denied(needed, project, Asked(path))
-
-    def call(self, account: str | None, verb: str, project: str, rest: str) -> Iterator[PermissionDeniedError]:
-        """Yield the error of a call of the Compute Engine API by an account."""
-        path = f"projects/{project}/{rest}"
-        needed = [(each, path) for one, pattern, each in _CALLS if one == verb and re.fullmatch(pattern, rest)]
-        yield from self.needs(account, project, needed)
 
     def needs(self, account: str | None, project: str, needed: Needs) -> Iterator[PermissionDeniedError]:
         """Yield the errors of an account that lacks permissions. The sandbox's user lacks none."""

@@ -27,6 +27,7 @@ from pulumi_sandbox.providers.gcp import replace as replacing
 from pulumi_sandbox.providers.gcp.compute.instances_api import Instances
 from pulumi_sandbox.providers.gcp.compute.operations import Operations
 from pulumi_sandbox.providers.gcp.compute.server import ComputeApi, ComputeServer
+from pulumi_sandbox.providers.gcp.compute.templates import Templates
 from pulumi_sandbox.providers.gcp.compute.vm_store import VirtualMachines
 from pulumi_sandbox.providers.gcp.names import last, part, region_of, relative, service_account_email
 from pulumi_sandbox.providers.gcp.restrictions import Restrictions
@@ -101,7 +102,9 @@ class Gcp(Cloud):
             guests = VmProcesses(settings, services)
             operations = Operations(self.context.world)
             machines = VirtualMachines(self.context.world, guests, operations, workspace.disks)
-            instances = Instances(self.context.world, machines, operations, existing.account_exists)
+            instances = Instances(
+                self.context.world, machines, operations, Templates(self.context.world), existing.account_exists
+            )
             api = ComputeApi(instances, operations, restrictions, self.context.engine_gone, self.caller)
             shared = port is None
             port = port or workspace.endpoint_port

@@ -18,7 +18,7 @@ from gpu_ci.gcp import host_image_pipeline as resources
 from gpu_ci.gcp.gate.compute_api import ApiError
 from gpu_ci.gcp.host_image.api import GoogleImages
 from gpu_ci.gcp.host_image_pipeline import PROGRAM
-from pulumi_sandbox.providers.gcp.compute.instances_api import Instances
+from pulumi_sandbox.providers.gcp.compute.vm_store import VirtualMachines
 
 from tests.gpu_ci.gcp.host_image.project import BASE, Project, says
 from tests.sandbox.providers.gcp.conftest import PROJECT, TEMPLATE
@@ -93,14 +93,14 @@ def test_an_image_and_its_machines_have_the_labels_of_the_stack_and_the_features
     labels = {"team": "ml"}
     project.settings |= {"labels": labels, "storage_location": "us-central1"}
     bodies: list[dict[str, Any]] = []
-    insert = Instances.insert
+    boot = VirtualMachines.boot
 
-    def recorded(*args: Any, **named: Any) -> Any:
-        bodies.append(args[3])
-        return insert(*args, **named)
+    def recorded(*args: Any) -> Any:
+        bodies.append(args[-1]["body"])
+        return boot(*args)
 
     disk = {"boot": True, "guestOsFeatures": [{"type": "GVNIC"}]}
-    monkeypatch.setattr(Instances, "insert", recorded)
+    monkeypatch.setattr(VirtualMachines, "boot", recorded)
     found = GoogleImages.instance
     with_disk = {"disks": [{"source": "scratch"}, disk]}
     monkeypatch.setattr(GoogleImages, "instance", lambda *place: {**found(*place), **with_disk})

@@ -9,10 +9,11 @@ import re
 from dataclasses import dataclass
 
 from pulumi_sandbox.providers.gcp import errors
-from pulumi_sandbox.providers.gcp.compute.operations import Json, Operations, now, number
+from pulumi_sandbox.providers.gcp.compute.operations import Operations, now, number
+from pulumi_sandbox.providers.gcp.compute.requests import Json, Request
 from pulumi_sandbox.providers.gcp.compute.vm_store import INSTANCE, OFF, VirtualMachines
 from pulumi_sandbox.providers.gcp.names import NAME_PATTERN, absolute, everywhere, in_zone, last, part, self_link
-from pulumi_sandbox.providers.gcp.types import TEMPLATES
+from pulumi_sandbox.providers.gcp.permissions import of_image
 from pulumi_sandbox.world.store import Exists, Record, World
 
 IMAGE = "gcp:compute/image:Image"
@@ -28,7 +29,9 @@ class Images:
     machines: VirtualMachines
     operations: Operations
 
-    def insert(self, project: str, body: Json) -> Json:
+    def insert(self, request: Request) -> Json:
+        project, body = request.project, request.body
+        request.permit(of_image(project, body))
         name = str(body.get("name", ""))
         if not re.fullmatch(NAME_PATTERN, name):
             raise errors.invalid("resource.name", name, f"Must be a match of regex '(?:{NAME_PATTERN})'")
@@ -59,36 +62,26 @@ class Images:
             raise errors.already_exists(path) from None
         return self.operations.add(project, "", "insert", path, sec=CREATION_SEC)
 
-    def get(self, project: str, name: str) -> Json:
-        return image_json(self._record(project, name))
+    def get(self, request: Request, name: str) -> Json:
+        return image_json(self._record(request.project, name))
 
-    def all(self, project: str) -> list[Json]:
-        return [image_json(record) for record in self.world.find(IMAGE) if part(record.id, "projects") == project]
+    def listed(self, request: Request) -> Json:
+        rows = [image_json(row) for row in self.world.find(IMAGE) if part(row.id, "projects") == request.project]
+        return request.listed("imageList", "global/images", rows)
 
-    def delete(self, project: str, name: str) -> Json:
-        record = self._record(project, name)
+    def delete(self, request: Request, name: str) -> Json:
+        record = self._record(request.project, name)
         self.world.delete(IMAGE, record.id)
-        return self.operations.add(project, "", "delete", record.id)
+        return self.operations.add(request.project, "", "delete", record.id)
 
-    def set_labels(self, project: str, name: str, body: Json) -> Json:
-        record = self._record(project, name)
-        labels = body.get("labels") or {}
-        if body.get("labelFingerprint") != label_fingerprint(record.outputs.get("labels") or {}):
+    def set_labels(self, request: Request, name: str) -> Json:
+        record = self._record(request.project, name)
+        if request.body.get("labelFingerprint") != label_fingerprint(record.outputs.get("labels") or {}):
             # Discovery document compute v1, GlobalSetLabelsRequest.labelFingerprint: error 412 conditionNotMet.
-            raise errors.GoogleError(
-                412, "conditionNotMet", "Labels fingerprint either invalid or resource labels changed"
-            )
-        self.world.update(IMAGE, record.id, outputs={**record.outputs, "labels": labels})
-        return self.operations.add(project, "", "setLabels", record.id)
-
-    def templates(self, project: str) -> Json:
-        """Return the paths of the instance templates by scope, for an aggregated list."""
-        scopes: dict[str, list[str]] = {}
-        for record in (row for token in TEMPLATES for row in self.world.find(token)):
-            if part(record.id, "projects") == project:
-                region = part(record.id, "regions")
-                scopes.setdefault(f"regions/{region}" if region else "global", []).append(record.id)
-        return scopes
+            text = "Labels fingerprint either invalid or resource labels changed"
+            raise errors.GoogleError(412, "conditionNotMet", text)
+        self.world.update(IMAGE, record.id, outputs={**record.outputs, "labels": request.body.get("labels") or {}})
+        return self.operations.add(request.project, "", "setLabels", record.id)
 
     def _record(self, project: str, name: str) -> Record:
         path = everywhere(project, "images", name)

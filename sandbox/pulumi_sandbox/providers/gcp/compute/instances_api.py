@@ -9,10 +9,11 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
-from pulumi_sandbox.providers import paths
-from pulumi_sandbox.providers.gcp import discovery, errors
+from pulumi_sandbox.providers.gcp import errors
 from pulumi_sandbox.providers.gcp.compute import machine_types
-from pulumi_sandbox.providers.gcp.compute.operations import Json, Operations, number
+from pulumi_sandbox.providers.gcp.compute.operations import Operations
+from pulumi_sandbox.providers.gcp.compute.requests import Json, Request
+from pulumi_sandbox.providers.gcp.compute.templates import Templates
 from pulumi_sandbox.providers.gcp.compute.vm_store import (
     ATTRIBUTES,
     INSTANCE,
@@ -24,7 +25,6 @@ from pulumi_sandbox.providers.gcp.compute.vm_store import (
 )
 from pulumi_sandbox.providers.gcp.names import (
     NAME_PATTERN,
-    absolute,
     in_zone,
     last,
     part,
@@ -32,26 +32,16 @@ from pulumi_sandbox.providers.gcp.names import (
     relative,
     self_link,
 )
-from pulumi_sandbox.providers.gcp.permissions import Needs, of_machine
-from pulumi_sandbox.providers.gcp.types import ACCOUNT, REGION_TEMPLATE, TARGETS, TEMPLATE
-from pulumi_sandbox.providers.secret_digests import digest_paths, redact, with_known_texts
-from pulumi_sandbox.providers.values import UNKNOWN
+from pulumi_sandbox.providers.gcp.permissions import of_machine
+from pulumi_sandbox.providers.gcp.types import ACCOUNT
 from pulumi_sandbox.world.store import Fault, Record, World
-
-# The template fields that the sandbox uses to boot a machine; it only returns the others.
-BOOT_FIELDS = frozenset(
-    {"guestAccelerators", "machineType", "metadata", "metadataStartupScript", "scheduling", "serviceAccount"}
-)
-CANNOT_BOOT = (
-    "the sandbox stores secrets as digests, so it cannot boot a machine from a template with secret inputs\n"
-    "  got: {} as secret\n  hint: a real cloud can boot the machine (docs/how-it-works/sandbox.md)"
-)
-
 
 # The delay before a new account is usable: "IAM is eventually consistent"
 # (cloud.google.com/iam/docs/overview#consistency). Real accounts may take a minute
 # (hashicorp/terraform-provider-google#15042).
 ACCOUNT_SEC = 1.0
+# A real aggregated list names every zone, also those without instances. These two zones represent the empty ones.
+EMPTY_ZONES = ("europe-west4-a", "us-west1-b")
 
 
 def merge_patch(base: Any, patch: Any) -> Any:
@@ -78,108 +68,125 @@ class Instances:
     world: World
     machines: VirtualMachines
     operations: Operations
+    templates: Templates
     account_exists: Callable[[str, str], bool]
     """Returns True if a project has the service account with this address."""
 
-    def insert(
-        self,
-        project: str,
-        zone: str,
-        body: Json,
-        source_template: str,
-        permit: Callable[[Needs], None] = lambda _: None,
-    ) -> Json:
-        name = str(body.get("name", ""))
+    def insert(self, request: Request, zone: str) -> Json:
+        project, body = request.project, request.body
+        name, template = str(body.get("name", "")), request.one("sourceInstanceTemplate")
         if not re.fullmatch(NAME_PATTERN, name):
             raise errors.invalid("resource.name", name, f"Must be a match of regex '(?:{NAME_PATTERN})'")
-        self._check_zone(project, zone)
-        properties = self._template(project, zone, source_template)["properties"] if source_template else {}
+        if not re.fullmatch(r"[a-z]+-[a-z]+\d+-[a-z0-9]+", zone):
+            raise errors.not_found(f"projects/{project}/zones/{zone}")
+        properties = self.templates.properties(project, zone, template) if template else {}
         instance = merge_patch(properties, body)
-        machine_type = self._machine_type(project, zone, instance)
-        self._check_account(project, instance)
+        self._machine_type(project, zone, instance)
+        for email in _accounts(instance):
+            if not self.account_exists(project, email):
+                raise errors.no_account(project, email)
         path = in_zone(project, zone, "instances", name)
-        permit(of_machine(project, path, instance, source_template))
+        request.permit(of_machine(project, path, instance, template))
         for refusal in _labelled_local_disks(instance):
             raise refusal
         if self.world.get(INSTANCE, path):
             raise errors.already_exists(path)
-        if fault := self.world.take_fault("refuse", INSTANCE, name, zone=zone, id=path):
+
+        def boot() -> dict[str, str]:
+            inputs = {"body": body, "sourceInstanceTemplate": relative(template)}
+            return {"targetId": self.machines.boot(project, zone, instance, inputs)}
+
+        return self._boot("insert", path, instance, boot)
+
+    def _boot(self, kind: str, path: str, instance: Json, boot: Callable[[], dict[str, str]]) -> Json:
+        """Start an operation that boots a machine, unless its account is too new or a planted fault prevents it."""
+        project, zone = part(path, "projects"), part(path, "zones")
+        place = {"zone": zone, "id": path}
+        if fault := self.world.take_fault("refuse", INSTANCE, last(path), **place):
             raise errors.GoogleError(400, "invalid", fault.message or "The request was refused.")
-        slow = self.world.take_fault("slow", INSTANCE, name, zone=zone, id=path)
-        delay_sec = float(slow.seconds) if slow else 0.0
-        if account_error := self._new_account_error(project, instance):
-            return self.operations.add(project, zone, "insert", path, error=account_error, code=400, sec=delay_sec)
-        if capacity_error := self._capacity_error(project, zone, path, instance, machine_type):
-            code, error = capacity_error
-            return self.operations.add(project, zone, "insert", path, error=error, code=code, sec=delay_sec)
-        inputs = {"body": body, "sourceInstanceTemplate": relative(source_template)}
-        fields = {"targetId": self.machines.boot(project, zone, instance, inputs)}
-        return self.operations.add(project, zone, "insert", path, sec=delay_sec, fields=fields)
+        slow = self.world.take_fault("slow", INSTANCE, last(path), **place)
+        code, error = self._new_account_error(instance) or self._capacity_error(path, instance) or (0, None)
+        fields = boot() if error is None else {}
+        sec = float(slow.seconds) if slow else 0.0
+        return self.operations.add(project, zone, kind, path, error=error, code=code, sec=sec, fields=fields)
 
-    def get(self, project: str, zone: str, name: str) -> Json:
-        return self.machines.instance_json(self._record(project, zone, name))
+    def get(self, request: Request, zone: str, name: str) -> Json:
+        return self.machines.instance_json(self._record(request, zone, name))
 
-    def all(self, project: str, zone: str = "") -> list[Json]:
+    def listed(self, request: Request, zone: str) -> Json:
+        rows = [row for row in self._all(request.project) if last(row["zone"]) == zone]
+        return request.listed("instanceList", f"zones/{zone}/instances", rows)
+
+    def aggregated_list(self, request: Request) -> Json:
+        """Return a page with `maxResults` instances of all zones; a zone without instances has a warning instead."""
+        instances = self._all(request.project)
+        rows, token = request.page_of(instances)
+        zones = sorted({last(row["zone"]) for row in instances} | {*EMPTY_ZONES})
+        by_zone: dict[str, Json] = {f"zones/{zone}": {} for zone in zones}
+        for row in rows:
+            by_zone[f"zones/{last(row['zone'])}"].setdefault("instances", []).append(row)
+        for scope, scope_rows in by_zone.items():
+            if not scope_rows:
+                data = [{"key": "scope", "value": scope}]
+                text = f"There are no results for scope '{scope}' on this page."
+                scope_rows["warning"] = {"code": "NO_RESULTS_ON_PAGE", "message": text, "data": data}
+        return request.list_response("instanceAggregatedList", "aggregated/instances", by_zone, token)
+
+    def _all(self, project: str) -> list[Json]:
         found = [record for record in self.world.find(INSTANCE) if part(record.id, "projects") == project]
-        return [self.machines.instance_json(record) for record in found if not zone or part(record.id, "zones") == zone]
+        return [self.machines.instance_json(record) for record in found]
 
-    def delete(self, project: str, zone: str, name: str) -> Json:
-        record = self._record(project, zone, name)
+    def delete(self, request: Request, zone: str, name: str) -> Json:
+        record = self._record(request, zone, name)
         self.machines.remove(record)
-        return self.operations.add(project, zone, "delete", record.id)
+        return self.operations.add(request.project, zone, "delete", record.id)
 
-    def start(self, project: str, zone: str, name: str) -> Json:
+    def start(self, request: Request, zone: str, name: str) -> Json:
         """Boot a machine that is off, with the capacity and quota checks of a new machine.
 
         For a running machine, the operation has no effect.
         """
-        record = self._record(project, zone, name)
+        record = self._record(request, zone, name)
         instance = self.machines.instance_json(record)
-        place = {"zone": zone, "id": record.id}
-        if instance["status"] not in (*OFF, "RUNNING"):
-            raise errors.not_ready(record.id)
-        if fault := self.world.take_fault("refuse", INSTANCE, name, **place):
-            raise errors.GoogleError(400, "invalid", fault.message or "The request was refused.")
-        slow = self.world.take_fault("slow", INSTANCE, name, **place)
-        delay_sec = float(slow.seconds) if slow else 0.0
         if instance["status"] == "RUNNING":
-            return self.operations.add(project, zone, "start", record.id, sec=delay_sec)
-        machine_type = self._machine_type(project, zone, instance)
-        if capacity_error := self._capacity_error(project, zone, record.id, instance, machine_type):
-            code, error = capacity_error
-            return self.operations.add(project, zone, "start", record.id, error=error, code=code, sec=delay_sec)
-        self.machines.start(record)
-        return self.operations.add(project, zone, "start", record.id, sec=delay_sec)
+            return self.operations.add(request.project, zone, "start", record.id)
+        if instance["status"] not in OFF:
+            raise errors.not_ready(record.id)
 
-    def stop(self, project: str, zone: str, name: str, discard_local_ssd: str) -> Json:
+        def boot() -> dict[str, str]:
+            self.machines.start(record)
+            return {}
+
+        return self._boot("start", record.id, instance, boot)
+
+    def stop(self, request: Request, zone: str, name: str) -> Json:
         """Stop a machine but keep it. For a stopped machine, the operation has no effect."""
-        record = self._record(project, zone, name)
+        record = self._record(request, zone, name)
         instance = self.machines.instance_json(record)
-        disks = instance.get("disks") or []
-        if any(disk.get("type") == "SCRATCH" for disk in disks) and discard_local_ssd not in ("true", "false"):
+        has_local_disk = any(disk.get("type") == "SCRATCH" for disk in instance.get("disks") or [])
+        if has_local_disk and request.one("discardLocalSsd") not in ("true", "false"):
             raise errors.local_ssd()
         if instance["status"] in OFF:
-            return self.operations.add(project, zone, "stop", record.id)
+            return self.operations.add(request.project, zone, "stop", record.id)
         if instance["status"] != "RUNNING":
             raise errors.not_ready(record.id)
         return self.machines.stop(record)
 
-    def set_metadata(self, project: str, zone: str, name: str, body: Json) -> Json:
+    def set_metadata(self, request: Request, zone: str, name: str) -> Json:
         """Replace all of the instance's metadata."""
-        record = self._record(project, zone, name)
-        rows = body.get("items") or []
+        record = self._record(request, zone, name)
 
         def change(outputs: Json) -> None:
-            if body.get("fingerprint") != fingerprint(outputs.get("metadata") or {}):
+            if request.body.get("fingerprint") != fingerprint(outputs.get("metadata") or {}):
                 text = "Supplied fingerprint does not match current metadata fingerprint."
                 raise errors.GoogleError(412, "conditionNotMet", text)
-            outputs["metadata"] = {"items": rows}
+            outputs["metadata"] = {"items": request.body.get("items") or []}
 
         self.machines.update_outputs(record.id, change)
-        return self.operations.add(project, zone, "setMetadata", record.id)
+        return self.operations.add(request.project, zone, "setMetadata", record.id)
 
-    def guest_attributes(self, project: str, zone: str, name: str, query: str, key: str) -> Json:
-        record = self._record(project, zone, name)
+    def guest_attributes(self, request: Request, zone: str, name: str) -> Json:
+        record, query, key = self._record(request, zone, name), request.one("queryPath"), request.one("variableKey")
         if not self.machines.allows_query(record.id):
             raise errors.GoogleError(429, "rateLimitExceeded", "Quota exceeded for guest attribute queries.")
         attributes: dict[str, dict[str, str]] = record.outputs.get(ATTRIBUTES) or {}
@@ -200,8 +207,8 @@ class Instances:
             return answer | {"queryPath": query, "queryValue": {"items": rows}}
         return answer | {"variableKey": key, "variableValue": rows[0]["value"]}
 
-    def serial(self, project: str, zone: str, name: str, start: int) -> Json:
-        record = self._record(project, zone, name)
+    def serial(self, request: Request, zone: str, name: str) -> Json:
+        record, start = self._record(request, zone, name), int(request.one("start") or 0)
         status = self.machines.instance_json(record)["status"]
         if status == "STOPPING":
             # GoogleCloudPlatform/compute-image-tools#456 shows this response for a VM that is stopping.
@@ -220,63 +227,12 @@ class Instances:
             "next": str(end),
         }
 
-    def template(self, path: str) -> Json:
-        """Return an instance template of the emulated state in the form of the API."""
-        record = self._template_record(path)
-        return self._template_json(record, self._template_inputs(record))
-
-    def _template_json(self, record: Record, inputs: Json) -> Json:
-        path = record.id
-        api_fields = {
-            "kind": "compute#instanceTemplate",
-            "id": str(record.outputs.get("numericId") or number()),
-            "creationTimestamp": record.outputs.get("creationTimestamp") or record.created,
-            "selfLink": self_link(path),
-        }
-        if region := part(path, "regions"):
-            api_fields["region"] = self_link(f"projects/{part(path, 'projects')}/regions/{region}")
-        return api_form(record.type, {**redact(inputs), "name": last(path)}) | api_fields
-
-    def _template_record(self, path: str) -> Record:
-        record = self.world.get(REGION_TEMPLATE if "/regions/" in path else TEMPLATE, path)
-        if record is None:
-            raise errors.not_found(path)
-        return record
-
-    def _template_inputs(self, record: Record) -> Json:
-        """Return the stored inputs of a template, with the addresses of known service accounts in plain text.
-
-        An account's address is secret if its project is, but the account's id contains the same address.
-        """
-
-        def account_emails() -> Iterator[str]:  # read only if an input is secret, because a stack may have hundreds
-            yield from (last(account.id) for account in self.world.find(ACCOUNT))
-
-        return with_known_texts(record.inputs, account_emails(), self.world.key)
-
-    def _record(self, project: str, zone: str, name: str) -> Record:
-        path = in_zone(project, zone, "instances", name)
+    def _record(self, request: Request, zone: str, name: str) -> Record:
+        path = in_zone(request.project, zone, "instances", name)
         record = self.world.get(INSTANCE, path)
         if record is None:
             raise errors.not_found(path)
         return record
-
-    def _check_zone(self, project: str, zone: str) -> None:
-        if not re.fullmatch(r"[a-z]+-[a-z]+\d+-[a-z0-9]+", zone):
-            raise errors.not_found(f"projects/{project}/zones/{zone}")
-
-    def _template(self, project: str, zone: str, source: str) -> Json:
-        path = absolute(source, project)
-        region = part(path, "regions")
-        if region and region != region_of(zone):
-            raise errors.invalid(
-                "sourceInstanceTemplate", source, f"The template is in region {region}, the instance in zone {zone}."
-            )
-        record = self._template_record(path)
-        inputs = self._template_inputs(record)
-        if secret := [paths.text(one) for one in digest_paths(inputs) if one[0] in BOOT_FIELDS]:
-            raise errors.GoogleError(400, "sandbox", CANNOT_BOOT.format(", ".join(secret)))
-        return self._template_json(record, inputs)
 
     def _machine_type(self, project: str, zone: str, instance: Json) -> machine_types.MachineType:
         name = last(str(instance.get("machineType", "")))
@@ -290,43 +246,34 @@ class Instances:
             )
         return machine_type
 
-    def _check_account(self, project: str, instance: Json) -> None:
-        for account in instance.get("serviceAccounts", []):
-            email = str(account.get("email", "default"))
-            if not self.account_exists(project, email):
-                raise errors.no_account(project, email)
-
-    def _new_account_error(self, project: str, instance: Json) -> Json | None:
+    def _new_account_error(self, instance: Json) -> tuple[int, Json] | None:
         """Return the error of an insert with a service account too new for Compute Engine to know."""
-        for account in instance.get("serviceAccounts", []):
-            email = str(account.get("email", "default"))
+        for email in _accounts(instance):
             for row in self.world.find(ACCOUNT, email=email):
                 age = datetime.now(UTC) - datetime.fromisoformat(row.created)
                 if age.total_seconds() < ACCOUNT_SEC:
-                    return errors.unknown_account(email)
+                    return 400, errors.unknown_account(email)
         return None
 
-    def _capacity_error(
-        self, project: str, zone: str, path: str, instance: Json, machine_type: machine_types.MachineType
-    ) -> tuple[int, Json] | None:
-        offer = machine_types.offer_of(machine_type, attached(instance)[0])
-        scheduling = instance.get("scheduling", {})
-        spot = bool(scheduling.get("preemptible")) or scheduling.get("provisioningModel") in ("SPOT", "FLEX_START")
+    def _capacity_error(self, path: str, instance: Json) -> tuple[int, Json] | None:
+        project, zone = part(path, "projects"), part(path, "zones")
+        machine_type, (card, count) = self._machine_type(project, zone, instance), attached(instance)
+        offer = machine_types.offer_of(machine_type, card)
         if fault := self.world.take_fault("quota", INSTANCE, last(path), zone=zone, id=path):
+            scheduling = instance.get("scheduling", {})
+            spot = bool(scheduling.get("preemptible")) or scheduling.get("provisioningModel") in ("SPOT", "FLEX_START")
             metric = machine_types.quota_metric(offer, spot) if offer else "CPUS"
             return 403, fault_error(fault, errors.quota(metric, region_of(zone)))
         if fault := self.world.take_fault("stockout", INSTANCE, last(path), zone=zone, id=path):
-            card, count = attached(instance)
-            attachment = (
-                f"{card}:{count}"
-                if card
-                else f"{machine_type.accelerator}:{machine_type.gpus}"
-                if machine_type.accelerator
-                else ""
-            )
+            gpu, number = (card, count) if card else (machine_type.accelerator, machine_type.gpus)
             others = errors.other_zones(offer, zone)
+            attachment = f"{gpu}:{number}" if gpu else ""
             return 503, fault_error(fault, errors.stockout(project, zone, machine_type.name, attachment, others))
         return None
+
+
+def _accounts(instance: Json) -> list[str]:
+    return [str(account.get("email", "default")) for account in instance.get("serviceAccounts", [])]
 
 
 def _labelled_local_disks(instance: Json) -> Iterator[errors.GoogleError]:
@@ -349,59 +296,3 @@ def attached(instance: Json) -> tuple[str, int]:
     for row in instance.get("guestAccelerators") or []:
         return last(str(row.get("acceleratorType", ""))), int(row.get("acceleratorCount", 1))
     return "", 0
-
-
-# Fields that are single objects in Pulumi and lists in the API.
-WRAPPED = ("serviceAccounts", "autoHealingPolicies")
-
-
-# -- the body of a request from inputs ---------------------------------------------------------------------------------
-
-
-def api_form(token: str, inputs: dict[str, Any]) -> dict[str, Any]:
-    """Return the body of the API's insert request."""
-    target = TARGETS[token]
-    body: dict[str, Any] = {}
-    base = body
-    for name in target.base:
-        base = base.setdefault(name, {})
-    _fill(token, inputs, (), base, body)
-    return body
-
-
-def _fill(
-    token: str, inputs: dict[str, Any], names: tuple[str, ...], target: dict[str, Any], top: dict[str, Any]
-) -> None:
-    fields = TARGETS[token].fields
-    for key, value in inputs.items():
-        if key == "__defaults" or value is None or value is UNKNOWN:
-            continue
-        path = (*names, key)
-        rename = fields.get(".".join(path)) or (key if discovery.field(token, path) else "")
-        if path in (("metadata",), ("metadataStartupScript",)):
-            pairs = value if isinstance(value, dict) else {"startup-script": value}
-            items = target.setdefault("metadata", {}).setdefault("items", [])
-            items.extend({"key": name, "value": text} for name, text in sorted(pairs.items()))
-        elif rename and not rename.startswith("@"):  # other properties are not of the API
-            parts = rename.lstrip("/").split(".")
-            parent = top if rename.startswith("/") else target
-            for name in parts[:-1]:
-                parent = parent.setdefault(name, {})
-            value_in_api = _value(token, value, path, top)
-            parent[parts[-1]] = [value_in_api] if parts[-1] in WRAPPED else value_in_api
-
-
-def _value(token: str, value: Any, names: tuple[str, ...], top: dict[str, Any]) -> Any:
-    if isinstance(value, list | tuple):
-        return [_value(token, item, names, top) for item in value]
-    if isinstance(value, dict):
-        if _is_map(names):
-            return {key: inner for key, inner in value.items() if key != "__defaults"}
-        fields: dict[str, Any] = {}
-        _fill(token, value, names, fields, top)
-        return fields
-    return int(value) if isinstance(value, float) and value.is_integer() else value
-
-
-def _is_map(names: tuple[str, ...]) -> bool:
-    return names[-1] in ("labels", "resourceManagerTags", "metadata")

@@ -8,13 +8,12 @@ import time
 from collections.abc import Mapping
 from contextvars import ContextVar
 from datetime import UTC, datetime
-from typing import Any
 
+from pulumi_sandbox.providers.gcp import errors
+from pulumi_sandbox.providers.gcp.compute.requests import Json, Request
 from pulumi_sandbox.providers.gcp.names import everywhere, in_zone, self_link
 from pulumi_sandbox.providers.machines.metadata import operator
 from pulumi_sandbox.world.store import World
-
-Json = dict[str, Any]
 
 # The keys of the settings with the operations, and with the operation of a requestId.
 OPERATION, REQUEST = "gcp/operation/", "gcp/request/"
@@ -85,12 +84,23 @@ class Operations:
             return None
         return self._operation_json(**stored)
 
-    def all(self, project: str, zone: str) -> list[Json]:
-        """Return the operations of a zone, oldest first."""
-        zone_link = self_link(f"projects/{project}/zones/{zone}")
+    def found(self, request: Request, zone: str, name: str) -> Json:
+        """Answer the method get of zonal operations and, with an empty zone, of global ones."""
+        operation = self.get(zone, name)
+        if operation is None:
+            project, kind = request.project, "operations"
+            raise errors.not_found(in_zone(project, zone, kind, name) if zone else everywhere(project, kind, name))
+        return operation
+
+    def listed(self, request: Request, zone: str) -> Json:
+        """Answer the method list of zonal operations, oldest first."""
+        zone_link = self_link(f"projects/{request.project}/zones/{zone}")
         stored = map(json.loads, self.world.settings(OPERATION))
-        found = [self._operation_json(**each) for each in stored if each["operation"].get("zone") == zone_link]
-        return sorted(found, key=lambda operation: str(operation["insertTime"]))
+        rows = [self._operation_json(**each) for each in stored if each["operation"].get("zone") == zone_link]
+        # Newest first, if so requested (discovery document, orderBy).
+        newest_first = request.one("orderBy") == "creationTimestamp desc"
+        rows.sort(key=lambda operation: str(operation["insertTime"]), reverse=newest_first)
+        return request.listed("operationList", f"zones/{zone}/operations", rows)
 
     def finish(self, name: str, sec: float) -> None:
         """Finish a running operation in `sec` seconds, or earlier if it was due earlier."""

@@ -20,7 +20,8 @@ from pathlib import Path
 from typing import Any
 
 from pulumi_sandbox.providers.gcp import errors, types
-from pulumi_sandbox.providers.gcp.compute.operations import Json, Operations, now, number
+from pulumi_sandbox.providers.gcp.compute.operations import Operations, now, number
+from pulumi_sandbox.providers.gcp.compute.requests import Json
 from pulumi_sandbox.providers.gcp.names import in_zone, last, part, self_link
 from pulumi_sandbox.providers.machines import settings
 from pulumi_sandbox.providers.machines.metadata import SCOPES, Machine, service_accounts

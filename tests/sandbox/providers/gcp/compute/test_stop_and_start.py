@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from pulumi_sandbox.providers.gcp import discovery
 from pulumi_sandbox.providers.gcp.compute import vm_store
-from pulumi_sandbox.providers.gcp.compute.operations import Operations
+from pulumi_sandbox.providers.gcp.compute.operations import OPERATION, Operations
 from pulumi_sandbox.providers.gcp.compute.vm_store import ATTRIBUTES, GUEST, INSTANCE, STOPPED_AT, VirtualMachines
 from pulumi_sandbox.providers.gcp.errors import GoogleError
 from pulumi_sandbox.providers.gcp.names import in_zone
@@ -158,7 +158,7 @@ def test_a_stop_of_a_machine_that_has_ended_since_it_was_read_is_refused_without
     machines, read = machines_of(google), ended_after_read(google)
     with pytest.raises(GoogleError, match="is not ready"):
         machines.stop(read)
-    assert machines.operations.all("ci-project", "us-central1-a") == []
+    assert list(google.world.settings(OPERATION)) == []
 
 
 def test_a_local_ssd_needs_a_word_on_its_data_before_its_machine_stops(api: Api) -> None:
