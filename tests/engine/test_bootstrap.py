@@ -38,7 +38,6 @@ def up(stack: str) -> tuple[str, ...]:
 
 
 UP = up("staging")
-NEW_PROJECT = "\nrestrictions: {gcp: {disabledServices: [all]}}\n"
 DEPLOYER = "gh-deploy-staging@example-ci-staging.iam.gserviceaccount.com"
 ROLE = "projects/example-ci-staging/roles/gpu_ci_deploy"
 SUBNET = "subnet-0a1b2c3d4e5f60001"
@@ -51,8 +50,7 @@ def lay_out_both(folder: Path) -> None:
     lay_out(folder)
     shutil.copytree(ROOT / "bootstrap", folder / "bootstrap", ignore=shutil.ignore_patterns("__pycache__"))
     shutil.copy(ROOT / "Pulumi.prod.yaml", folder)
-    (folder / "sandbox.yaml").write_text(with_fake_torch((ROOT / "sandbox.yaml").read_text() + NEW_PROJECT))
-    (folder / "bootstrap" / "sandbox.yaml").write_text(NEW_PROJECT)
+    (folder / "sandbox.yaml").write_text(with_fake_torch((ROOT / "sandbox.yaml").read_text()))
     write_staging(folder, ipRange="10.10.0.0/20", flowLogs=True)
     whole = yaml.safe_load((ROOT / "bootstrap" / "Pulumi.staging.yaml").read_text())
     staging = folder / "bootstrap" / "Pulumi.staging.yaml"

@@ -6,14 +6,20 @@ provider.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from typing import Any
+
+from gpu_common.suggest import closest
 
 from pulumi_sandbox.providers import paths
 from pulumi_sandbox.providers.diff import UPDATE, Change
-from pulumi_sandbox.providers.resource import Resource
+from pulumi_sandbox.providers.resource import Problem, Resource
 from pulumi_sandbox.providers.sdk.types import Shape
 from pulumi_sandbox.providers.values import Path
+
+# The number of allowed values that a message lists.
+CHOICES_SHOWN = 30
 
 
 @dataclass(frozen=True)
@@ -75,3 +81,14 @@ def location_changes(res: Resource, name: str, configured: str) -> Iterator[Chan
     stored = res.outputs.get(name)
     if res.inputs.get(name) is None and isinstance(stored, str) and stored and configured and stored != configured:
         yield Change((name,), UPDATE, stored, configured, replacing=True)
+
+
+def not_one_of(path: str, name: str, value: Any, allowed: Iterable[str]) -> Problem:
+    """Return a problem with the message of the Terraform SDK (validation.StringInSlice)."""
+    choices = list(allowed)
+    similar = closest(str(value).lower(), [one.lower() for one in choices])
+    suggestion = next((one for one in choices if one.lower() == similar), "")
+    quoted = " ".join(f'"{one}"' for one in choices[:CHOICES_SHOWN])
+    quoted += f" and {len(choices) - CHOICES_SHOWN} more" if choices[CHOICES_SHOWN:] else ""
+    hint = f"did you mean {suggestion}?" if suggestion else ""
+    return Problem(path, f"expected {name} to be one of [{quoted}], got {value}", hint)

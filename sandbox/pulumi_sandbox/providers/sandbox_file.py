@@ -11,14 +11,13 @@ import yaml
 from pulumi_sandbox.providers.sdk.shape_check import did_you_mean
 from pulumi_sandbox.workspace import yaml_error
 
-ENTRIES = ("guest", "exists", "github", "lookups", "values", "restrictions")
+ENTRIES = ("guest", "exists", "github", "lookups", "values")
 # The keys allowed below an entry. The keys of `lookups` are functions. The keys of a provider's `values` are free.
 KEYS_BELOW = {
     "guest": ("path", "environment", "scriptOutput"),
     "exists": ("aws", "gcp", "github"),
     "github": ("apps", "plans"),
     "values": ("aws", "gcp", "github", "kubernetes"),
-    "restrictions": ("gcp",),
 }
 LONGEST_SHOWN_CHARS = 80
 # Lower than the default, because names have three letters: one wrong letter is a third of the name.

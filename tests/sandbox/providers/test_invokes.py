@@ -159,8 +159,8 @@ def test_arguments_of_a_lookup_are_checked_by_shape(lookups: dict[str, Lookups])
         (
             "lookup: {}",
             (
-                "sandbox.yaml: lookup: no such entry\n  expected: guest, exists, github, lookups, values, "
-                "restrictions\n  hint: did you mean 'lookups'?"
+                "sandbox.yaml: lookup: no such entry\n  expected: guest, exists, github, lookups, values\n"
+                "  hint: did you mean 'lookups'?"
             ),
         ),
         ("values: []", None),

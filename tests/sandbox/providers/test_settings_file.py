@@ -28,7 +28,7 @@ def test_a_typo_in_sandbox_yaml_is_reported_before_anything_is_run(
     monkeypatch.setattr(passthrough, "run", lambda _, given, __: ran.append(given) or 0)
     assert main.run(words.split()) == int(refused)
     expected = (
-        "sandbox.yaml: gest: no such entry\n  expected: guest, exists, github, lookups, values, restrictions\n"
+        "sandbox.yaml: gest: no such entry\n  expected: guest, exists, github, lookups, values\n"
         "  hint: did you mean 'guest'?\n"
     )
     assert (ran, capsys.readouterr().err) == (([], expected) if refused else ([words.split()], ""))

@@ -1,12 +1,10 @@
-"""AWS's schemas, read from the files of two packages: CloudFormation's from cfn-lint, the API's from botocore.
+"""CloudFormation's schemas, read from the files of cfn-lint.
 
-The packages are not imported. A provider starts with every command, and the import of cfn-lint alone takes seconds. A
-service model of botocore is converted to the form of CloudFormation's schemas.
+The package is not imported. A provider starts with every command, and the import of cfn-lint takes seconds.
 """
 
 from __future__ import annotations
 
-import gzip
 import importlib.util
 import json
 from dataclasses import dataclass
@@ -17,13 +15,6 @@ from typing import Any
 Node = dict[str, Any]
 # The region whose schemas are used for types that are missing from a region's own table.
 DEFAULT_REGION = "us-east-1"
-# The names of the bounds by the type of a shape. A service model uses `min` and `max` for lengths, numbers and counts.
-BOUNDS = {
-    "string": ("minLength", "maxLength"),
-    "list": ("minItems", "maxItems"),
-    "map": ("minProperties", "maxProperties"),
-}
-NUMBERS = ("integer", "long", "float", "double")
 
 
 @dataclass(frozen=True, eq=False)
@@ -41,26 +32,27 @@ class Document:
         return node
 
 
-def _folder(package: str) -> Path:
-    spec = importlib.util.find_spec(package)
+def _read(*path: str) -> Any:
+    return json.loads((_folder() / "schemas").joinpath(*path).read_bytes())
+
+
+@cache
+def _folder() -> Path:
+    spec = importlib.util.find_spec("cfnlint")
     if spec is None or not spec.submodule_search_locations:
-        raise ModuleNotFoundError(f"{package} is not installed; the aws provider checks against its files")
+        raise ModuleNotFoundError("cfn-lint is not installed; the aws provider checks against its files")
     return Path(spec.submodule_search_locations[0]) / "data"
-
-
-def _read(path: Path) -> Any:
-    return json.loads(path.read_bytes() if path.suffix == ".json" else gzip.decompress(path.read_bytes()))
 
 
 @cache
 def regions() -> frozenset[str]:
     """Return every region for which cfn-lint has a table."""
-    return frozenset(path.stem for path in (_folder("cfnlint") / "schemas" / "providers").glob("*-*.json"))
+    return frozenset(path.stem for path in (_folder() / "schemas" / "providers").glob("*-*.json"))
 
 
 @cache
 def _types(region: str) -> dict[str, str]:
-    found: dict[str, str] = _read(_folder("cfnlint") / "schemas" / "providers" / f"{region}.json")
+    found: dict[str, str] = _read("providers", f"{region}.json")
     return found
 
 
@@ -69,7 +61,7 @@ def cloudformation(name: str, region: str) -> Document:
     """Return CloudFormation's schema of a resource type in a region."""
     files = _types(region) if region in regions() else {}
     file = files.get(name) or _types(DEFAULT_REGION)[name]
-    schema = _read(_folder("cfnlint") / "schemas" / "resources" / f"{file}.json")
+    schema = _read("resources", f"{file}.json")
     return Document(schema, schema.get("definitions", {}))
 
 
@@ -88,49 +80,14 @@ def type_named(module: str, name: str) -> str:
 
 
 @cache
-def _model(service: str) -> Node:
-    # Folders are named after the API's date. Like botocore, use the newest one.
-    newest = max((_folder("botocore") / service).glob("*/service-2.json*"))
-    shapes: Node = _read(newest)["shapes"]
-    return {name: _as_schema(shape) for name, shape in shapes.items()}
-
-
-@cache
-def api(service: str, shape: str) -> Document:
-    """Return the shape of a request, in the form of a CloudFormation schema."""
-    definitions = _model(service)
-    return Document(definitions[shape], definitions)
-
-
-def _as_schema(shape: Node) -> Node:
-    kind = shape["type"]
-    low, high = BOUNDS.get(kind, ("minimum", "maximum") if kind in NUMBERS else ("", ""))
-    node: Node = {name: shape[word] for name, word in ((low, "min"), (high, "max")) if name and word in shape}
-    node |= {name: shape[name] for name in ("enum", "required") if name in shape}
-    if "pattern" in shape:  # the services match the whole text, also if the pattern does not end in $
-        node["pattern"] = f"^(?:{shape['pattern'].removeprefix('^').removesuffix('$')})$"
-    if kind == "structure":
-        node["properties"] = {name: _ref(member) for name, member in shape["members"].items()}
-    elif kind == "list":
-        node["items"] = _ref(shape["member"])
-    elif kind == "map":
-        node |= {"propertyNames": _ref(shape["key"]), "additionalProperties": _ref(shape["value"])}
-    return node
-
-
-def _ref(member: Node) -> Node:
-    return {"$ref": f"#/definitions/{member['shape']}"}
-
-
-@cache
 def instance_types(region: str) -> frozenset[str]:
     """Return the EC2 instance types with a price in a region, or an empty set for a region not in the table."""
-    table = _read(_folder("cfnlint") / "schemas" / "extensions" / "aws_ec2_instance" / "instancetype_enum.json")
+    table = _read("extensions", "aws_ec2_instance", "instancetype_enum.json")
     return frozenset(table.get(region, {}).get("enum", ()))
 
 
 @cache
 def iam_schema(name: str) -> Node:
     """Return the schema of a kind of IAM policy document."""
-    found: Node = _read(_folder("cfnlint") / "schemas" / "other" / "iam" / f"{name}.json")
+    found: Node = _read("other", "iam", f"{name}.json")
     return found

@@ -42,9 +42,7 @@ class Target:
     # The path of the resource's properties in CloudFormation's schema.
     base: tuple[str, ...] = ()
     fields: dict[str, str] = field(default_factory=dict)
-    # A request of the API whose schema has more rules than CloudFormation's.
-    api: tuple[str, str] | None = None
-    # Objects whose structure differs in pulumi-aws. Their required and exclusive properties are not checked.
+    # Objects whose structure differs in pulumi-aws. Their required properties are not checked.
     loose: frozenset[str] = frozenset()
 
 
@@ -53,7 +51,6 @@ _RULES = {"ingress": "SecurityGroupIngress", "egress": "SecurityGroupEgress"}
 TARGETS = {
     NODE_GROUP: Target(
         "AWS::EKS::Nodegroup",
-        api=("eks", "CreateNodegroupRequest"),
         fields={
             "forceUpdateVersion": "ForceUpdateEnabled",
             "nodeRoleArn": "NodeRole",
@@ -65,7 +62,6 @@ TARGETS = {
     ),
     CLUSTER: Target(
         "AWS::EKS::Cluster",
-        api=("eks", "CreateClusterRequest"),
         fields={"vpcConfig": "ResourcesVpcConfig", "forceUpdateVersion": "Force"},
     ),
     LAUNCH_TEMPLATE: Target(
@@ -115,11 +111,9 @@ TARGETS = {
     ),
     IMAGE_COMPONENT: Target(
         "AWS::ImageBuilder::Component",
-        api=("imagebuilder", "CreateComponentRequest"),
     ),
     IMAGE_RECIPE: Target(
         "AWS::ImageBuilder::ImageRecipe",
-        api=("imagebuilder", "CreateImageRecipeRequest"),
         fields={
             "systemsManagerAgent": "AdditionalInstanceConfiguration.SystemsManagerAgent",
             "userDataBase64": "AdditionalInstanceConfiguration.UserDataOverride",
@@ -127,13 +121,11 @@ TARGETS = {
     ),
     BUILD_MACHINES: Target(
         "AWS::ImageBuilder::InfrastructureConfiguration",
-        api=("imagebuilder", "CreateInfrastructureConfigurationRequest"),
     ),
     IMAGE_DISTRIBUTION: Target(
         "AWS::ImageBuilder::DistributionConfiguration",
-        api=("imagebuilder", "CreateDistributionConfigurationRequest"),
     ),
-    IMAGE_PIPELINE: Target("AWS::ImageBuilder::ImagePipeline", api=("imagebuilder", "CreateImagePipelineRequest")),
-    IMAGE_LIFECYCLE: Target("AWS::ImageBuilder::LifecyclePolicy", api=("imagebuilder", "CreateLifecyclePolicyRequest")),
+    IMAGE_PIPELINE: Target("AWS::ImageBuilder::ImagePipeline"),
+    IMAGE_LIFECYCLE: Target("AWS::ImageBuilder::LifecyclePolicy"),
     GROUP_TAG: Target("AWS::AutoScaling::AutoScalingGroup", fields={"tag": "Tags"}),
 }

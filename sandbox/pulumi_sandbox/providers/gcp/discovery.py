@@ -13,8 +13,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from gpu_common.suggest import closest
-
+from pulumi_sandbox.providers.bridged import not_one_of
 from pulumi_sandbox.providers.gcp.types import TARGETS
 from pulumi_sandbox.providers.paths import text
 from pulumi_sandbox.providers.resource import DEFAULTS, Problem
@@ -44,19 +43,6 @@ def document(name: str) -> Node:
     path = Path(spec.submodule_search_locations[0]) / "discovery_cache" / "documents" / f"{name}.json"
     loaded: Node = json.loads(path.read_text(encoding="utf-8"))
     return loaded
-
-
-@cache
-def locations(name: str) -> tuple[str, ...]:
-    """Return the locations with their own endpoint: regions and, for some services, multi-regions."""
-    return tuple(one["location"] for one in document(name)["endpoints"])
-
-
-@cache
-def service(name: str) -> tuple[str, str]:
-    """Return the service that a project enables, such as compute.googleapis.com, and the title of its API."""
-    description = document(name)
-    return description["rootUrl"].removeprefix("https://").rstrip("/"), description["title"]
 
 
 @cache
@@ -162,21 +148,11 @@ def _check_value(node: Node, value: Any, path: str, name: str) -> Iterator[Probl
     if value == "":  # the provider treats an empty string as "not set"
         return
     if "enum" in node:
-        yield from _enum(node["enum"], value, path, name)
+        if value not in node["enum"]:
+            yield not_one_of(path, name, value, (one for one in node["enum"] if not one.endswith("UNSPECIFIED")))
     elif isinstance(value, str) and "pattern" in node and not re.fullmatch(node["pattern"].strip("^$"), value):
         yield Problem(path, f'"{name}" ("{value}") doesn\'t match regexp "^(?:{node["pattern"].strip("^$")})$"')
     yield from _format(node.get("format", ""), value, path, name)
-
-
-def _enum(allowed: list[str], value: Any, path: str, name: str) -> Iterator[Problem]:
-    if value in allowed:
-        return
-    choices = [choice for choice in allowed if not choice.endswith("UNSPECIFIED")]
-    similar = closest(str(value).upper(), choices)
-    quoted = " ".join(f'"{choice}"' for choice in choices)
-    yield Problem(
-        path, f"expected {name} to be one of [{quoted}], got {value}", f"did you mean {similar}?" if similar else ""
-    )
 
 
 def _format(kind: str, value: Any, path: str, name: str) -> Iterator[Problem]:

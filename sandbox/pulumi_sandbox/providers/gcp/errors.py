@@ -36,19 +36,6 @@ class GoogleError(Exception):
         return f"googleapi: Error {self.status}: {self.message}, {self.reason}"
 
 
-class ServiceDisabledError(GoogleError):
-    """The API is not enabled in the project (github.com/hashicorp/terraform/issues/29006)."""
-
-    def __init__(self, service: str, title: str, project_number: str) -> None:
-        link = f"https://console.developers.google.com/apis/api/{service}/overview?project={project_number}"
-        super().__init__(
-            403,
-            "accessNotConfigured",
-            f"{title} has not been used in project {project_number} before or it is disabled. Enable it by visiting "
-            f"{link} then retry.",
-        )
-
-
 def unauthenticated() -> GoogleError:
     """Return the error of a request without a bearer token, or with one that Google did not issue."""
     return GoogleError(401, "required", f"Request is missing required authentication credential. {CREDENTIALS}")

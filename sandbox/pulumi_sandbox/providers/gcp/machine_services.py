@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import shlex
 from pathlib import Path
 
@@ -13,12 +12,9 @@ from pulumi_sandbox.providers.gcp.machine_apis import MachineApis
 from pulumi_sandbox.providers.gcp.names import part
 from pulumi_sandbox.providers.gcp.object_storage import BucketServer, WorldStorage
 from pulumi_sandbox.providers.gcp.references import ACCESS
-from pulumi_sandbox.providers.gcp.restrictions import Restrictions
 from pulumi_sandbox.providers.github.app_api import GithubAppApi
 from pulumi_sandbox.providers.github.organizations import Organizations
-from pulumi_sandbox.providers.machines.local_server import Answer, as_json
-from pulumi_sandbox.providers.machines.local_services import Call, LocalServices, Service
-from pulumi_sandbox.providers.machines.metadata import account_of
+from pulumi_sandbox.providers.machines.local_services import LocalServices, Service
 from pulumi_sandbox.providers.resource import Refused
 
 
@@ -39,7 +35,6 @@ def local_services(cloud: Cloud) -> LocalServices:
         return str(result["secretData"])
 
     file = cloud.context.workspace.settings_file
-    restrictions = Restrictions.read(file, str(cloud.lookups.values.get("projectNumber", "0")), world)
     google = MachineApis(world, value_of)
     installations = sandbox_file.existing_patterns(file, "github", "apps/1234567/installations/*")
     github = GithubAppApi(world, installations, Organizations.read(file))
@@ -51,36 +46,13 @@ def local_services(cloud: Cloud) -> LocalServices:
 
     builds = Builds(world, buckets.storage, environment)
 
-    apis: dict[str, Service] = {
-        "secretmanager.v1": google.secret_manager,
-        "logging.v2": google.logging,
-        "cloudbuild.v1": builds.answer,
+    services: dict[str, Service] = {
+        "cloudbuild": builds.answer,
+        "github": github.answer,
+        "logging": google.logging,
+        "secretmanager": google.secret_manager,
     }
-    return LocalServices(
-        {
-            "github": github.answer,
-            **{name.partition(".")[0]: _enabled(name, answer, restrictions) for name, answer in apis.items()},
-        },
-        {"storage": buckets.address},
-        builds.close,
-    )
-
-
-def _enabled(document: str, answer: Service, restrictions: Restrictions) -> Service:
-    """Return the service of an API, which refuses calls of a project in which the API is disabled.
-
-    The project is the quota project of user credentials, if they have one, and not the project of the path
-    (docs.cloud.google.com/docs/quotas/quota-project; github.com/getsops/sops/issues/1142).
-    """
-
-    def checked(call: Call) -> Answer:
-        named = re.search(r"/projects/([a-z][^/:]*)", call.path)
-        project = call.headers.get("x-goog-user-project") or (named[1] if named else "")
-        for error in restrictions.document(document, project) if account_of(call.authorization) else ():
-            return as_json(error.status, error.body())
-        return answer(call)
-
-    return checked
+    return LocalServices(services, {"storage": buckets.address}, builds.close)
 
 
 def _exported(file: Path) -> dict[str, str]:

@@ -30,7 +30,6 @@ from pulumi_sandbox.providers.gcp.compute.server import ComputeApi, ComputeServe
 from pulumi_sandbox.providers.gcp.compute.templates import Templates
 from pulumi_sandbox.providers.gcp.compute.vm_store import VirtualMachines
 from pulumi_sandbox.providers.gcp.names import last, part, region_of, relative, service_account_email
-from pulumi_sandbox.providers.gcp.restrictions import Restrictions
 from pulumi_sandbox.providers.gcp.site import Located, Site, labels
 from pulumi_sandbox.providers.gcp.world import KINDS, ExistingResources, soft_deleted
 from pulumi_sandbox.providers.invokes import LookupRefusedError
@@ -96,7 +95,6 @@ class Gcp(Cloud):
             try:
                 settings = guest_settings.guest(workspace.settings_file, workspace.project)
                 existing, services = self.existing, machine_services.local_services(self)
-                restrictions = self.restrictions
             except SettingsError as error:
                 raise Refused(str(error)) from None
             guests = VmProcesses(settings, services)
@@ -105,7 +103,7 @@ class Gcp(Cloud):
             instances = Instances(
                 self.context.world, machines, operations, Templates(self.context.world), existing.account_exists
             )
-            api = ComputeApi(instances, operations, restrictions, self.context.engine_gone, self.caller)
+            api = ComputeApi(instances, operations, self.context.engine_gone, self.caller)
             shared = port is None
             port = port or workspace.endpoint_port
             try:
@@ -135,11 +133,6 @@ class Gcp(Cloud):
     def clusters(self) -> gke.Clusters:
         """The clusters of GKE. A cluster that no stack created has the values of its lookup."""
         return gke.Clusters(self.existing, lambda arguments: self._answer(gke.GET_CLUSTER, arguments)[0])
-
-    @cached_property
-    def restrictions(self) -> Restrictions:
-        number = str(self.lookups.values.get("projectNumber", "0"))
-        return Restrictions.read(self.context.workspace.settings_file, number, self.context.world)
 
     @cached_property
     def caller(self) -> permissions.Caller:
@@ -210,10 +203,6 @@ class Gcp(Cloud):
     def refusals(self, res: Resource) -> Iterable[str]:
         yield from self._not_permitted(res, "update" if res.old_inputs is not None else "create")
         site = self.site(res)
-        refused = self.restrictions.service(res.token, site.place(res.inputs)[0])
-        for refusal in refused:
-            kind = res.token.rpartition(":")[2]
-            yield f"Error {'updating' if res.old_inputs else 'creating'} {kind}: {refusal}"
         if res.token in types.TARGETS and res.old_inputs is None and res.token != types.SECRET_VERSION:
             path = outputs.identity(res.token, res.inputs, site)
             yield from self.existing.name_in_use(res.token, path, str(res.inputs.get("name") or ""))

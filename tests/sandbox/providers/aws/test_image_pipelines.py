@@ -35,7 +35,7 @@ def test_the_id_of_a_component_is_the_arn_of_its_build_version(amazon: Amazon) -
     ("changes", "text"),
     [
         ({"platform": "linux"}, "platform: expected platform to be one of"),
-        ({"data": DOCUMENT + "#" * 16_000}, "data: expected length of data to be in the range (1 - 16000)"),
+        ({"data": DOCUMENT + "#" * 16_000}, "data: data is too long (maxLength: 16000)"),
     ],
 )  # fmt: skip
 def test_a_component_that_image_builder_refuses_is_refused(amazon: Amazon, changes: dict[str, Any], text: str) -> None:

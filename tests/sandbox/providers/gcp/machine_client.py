@@ -44,13 +44,10 @@ class Client:
     def __post_init__(self) -> None:
         self.services = machine_services.local_services(self.google.cloud)
 
-    def ask(
-        self, service: str, method: str, path: str, token: str = "", body: Any = None, quota_project: str = ""
-    ) -> tuple[int, Any]:
+    def ask(self, service: str, method: str, path: str, token: str = "", body: Any = None) -> tuple[int, Any]:
         # The other APIs have an address too, which machines do not need.
         url = self.services.url(service)
         headers = {"Authorization": f"Bearer {token}"} if token else {}
-        headers |= {"X-Goog-User-Project": quota_project} if quota_project else {}
         data = None if body is None else json.dumps(body).encode()
         request = urllib.request.Request(f"{url}{path}", data, headers, method=method)  # noqa: S310 - our own server
         try:

@@ -11,7 +11,7 @@ import pytest
 from pulumi_sandbox.providers import rsa_key
 from pulumi_sandbox.providers.gcp.machine_apis import crc32c
 from pulumi_sandbox.providers.machines import settings
-from pulumi_sandbox.providers.machines.metadata import operator, token_of
+from pulumi_sandbox.providers.machines.metadata import token_of
 from pulumi_sandbox.providers.sandbox_file import SettingsError
 from pulumi_sandbox.world.faults import Fault
 
@@ -87,38 +87,6 @@ def test_a_planted_refusal_strikes_the_request(client: Client) -> None:
     client.google.world.add_fault(Fault("refuse", on="gcp:secretmanager/access", message="no"))
     assert client.secret()[1]["error"]["message"] == "no"
     assert client.secret()[0] == 200
-
-
-def test_secret_manager_answers_that_it_is_not_enabled(tmp_path: Path) -> None:
-    settings = "restrictions: {gcp: {disabledServices: [secretmanager.googleapis.com]}}\n"
-    google = Google(tmp_path, settings=settings)
-    other = Client(google)
-    try:
-        for action in ("", ":access"):
-            path = f"/v1/{KEY}/versions/latest{action}"
-            token = token_of(operator("ci-project"))
-            status, answer = other.ask("secretmanager", "GET", path, token)
-            assert (status, answer["error"]["errors"][0]["reason"]) == (403, "accessNotConfigured")
-            assert answer["error"]["message"].startswith("Secret Manager API has not been used in project ")
-    finally:
-        other.services.close()
-        google.world.close()
-
-
-def test_an_api_is_asked_of_the_quota_project_of_user_credentials(tmp_path: Path) -> None:
-    google = Google(tmp_path, settings="restrictions: {gcp: {disabledServices: [all]}}\n")
-    for name in ("cloudbuild", "compute"):
-        service = {"project": "ci-project", "service": f"{name}.googleapis.com"}
-        google.make("gcp:projects/service:Service", name, service)
-    other = Client(google)
-    try:
-        token = token_of(operator("ci-project"))
-        for project, wanted in (("", 200), ("ci-project", 200), ("elsewhere", 403)):
-            path = "/v1/projects/ci-project/locations/us-central1/builds"
-            assert other.ask("cloudbuild", "GET", path, token, quota_project=project)[0] == wanted
-    finally:
-        other.services.close()
-        google.world.close()
 
 
 # -- Cloud Logging ----------------------------------------------------------------------------------------------------

@@ -17,7 +17,6 @@ from pulumi_sandbox.providers.gcp.compute.operations import USER, Operations
 from pulumi_sandbox.providers.gcp.compute.requests import Json, Request
 from pulumi_sandbox.providers.gcp.names import relative
 from pulumi_sandbox.providers.gcp.permissions import Caller, Needs
-from pulumi_sandbox.providers.gcp.restrictions import COMPUTE, Restrictions
 from pulumi_sandbox.providers.machines import local_server
 from pulumi_sandbox.providers.machines.local_server import Answer, LocalServer
 from pulumi_sandbox.providers.machines.metadata import (
@@ -45,7 +44,6 @@ class ComputeApi:
         self,
         instances: Instances,
         operations: Operations,
-        restrictions: Restrictions,
         engine_gone: Callable[[], bool] = lambda: False,
         caller: Caller | None = None,
     ) -> None:
@@ -53,7 +51,6 @@ class ComputeApi:
         self.operations = operations
         self.engine_gone = engine_gone
         self.caller = caller
-        self.restrictions = restrictions
         templates, images = instances.templates, Images(instances.world, instances.machines, operations)
         self._requests: dict[str, threading.Lock] = {}
         self.methods: dict[str, Callable[..., Json]] = {
@@ -100,7 +97,6 @@ class ComputeApi:
         query: dict[str, list[str]],
         body: Json,
         account: str | None = None,
-        quota_project: str = "",
     ) -> Json:
         if {"filter", "orderBy"} <= query.keys():
             # The answer to a list of addresses (github.com/doitintl/kubeip/issues/132).
@@ -110,8 +106,6 @@ class ComputeApi:
         for verb, pattern, name in self.routes:
             if (match := pattern.fullmatch(path)) and verb == method:
                 project, *place = map(unquote, match.groups())
-                for refusal in self.restrictions.document(COMPUTE, quota_project or project):
-                    raise refusal
                 permit = partial(self._permit, account, project)
                 permit([(permission, relative(path)) for permission in permissions_of(name)])
                 return self._run(name, Request(project, query, body, permit), place)
@@ -203,8 +197,7 @@ def answer_http(api: ComputeApi, project: str, handler: local_server.Request) ->
         if url.path.startswith(ai_endpoints.PREFIX):
             world = api.instances.world
             return as_json(200, ai_endpoints.answer(world, handler.command, url.path, query, document))
-        charged = handler.headers.get("X-Goog-User-Project", "")
-        return as_json(200, api.answer(handler.command, url.path, query, document, account_of(token), charged))
+        return as_json(200, api.answer(handler.command, url.path, query, document, account_of(token)))
     except errors.GoogleError as error:
         return as_json(error.status, error.body())
     except Exception as error:  # a server returns 500 and keeps running
