@@ -17,10 +17,10 @@ from gpu_agent.build.output import Output, name_of
 from gpu_agent.clock import Clock
 from gpu_agent.outcomes import AgentExit
 from gpu_agent.storage import GoogleBucket
-from pulumi_sandbox.providers.gcp.object_storage import Fault, ObjectStorage, StorageServer
 from pulumi_sandbox.providers.machines.metadata import TOKEN
 
 from tests.agent.fakes.clock import FakeClock
+from tests.gpu_ci.gcp.gpu_bridge.faulty_storage import Fault, FaultyServer
 
 MIB = 2**20
 
@@ -130,14 +130,14 @@ FAULTS = {
 
 
 @pytest.fixture
-def server() -> Iterator[StorageServer]:
-    made = StorageServer(ObjectStorage("b"))
+def server() -> Iterator[FaultyServer]:
+    made = FaultyServer("b")
     yield made
     made.close()
 
 
 @pytest.fixture
-def bucket(server: StorageServer) -> GoogleBucket:
+def bucket(server: FaultyServer) -> GoogleBucket:
     return GoogleBucket(server.address, "b", lambda _: TOKEN, FakeClock())
 
 
@@ -154,7 +154,7 @@ CONTENTS = [b"", b"line\n", b"\r\n--gpu-ci-object\r\nno end\n\r\n", bytes(range(
 
 @pytest.mark.parametrize("content", CONTENTS)
 def test_an_object_has_the_bytes_and_the_digest_that_were_written(
-    server: StorageServer, bucket: GoogleBucket, content: bytes
+    server: FaultyServer, bucket: GoogleBucket, content: bytes
 ) -> None:
     bucket.write("a/b c", content, digest(content), within(bucket))
     stored = server.storage.buckets["b"]["a/b c"]
@@ -166,19 +166,19 @@ def test_an_object_has_the_bytes_and_the_digest_that_were_written(
 
 @pytest.mark.parametrize("fault", FAULTS)
 @pytest.mark.parametrize("times", [1, 2])
-def test_a_write_survives_faults(server: StorageServer, bucket: GoogleBucket, fault: str, times: int) -> None:
-    server.storage.faults = [Fault(**{**vars(FAULTS[fault]), "times": times})]
+def test_a_write_survives_faults(server: FaultyServer, bucket: GoogleBucket, fault: str, times: int) -> None:
+    server.faults = [Fault(**{**vars(FAULTS[fault]), "times": times})]
     bucket.write("o", b"content", digest(b"content"), within(bucket))
     assert server.storage.buckets["b"]["o"].content == b"content"
-    assert len(server.storage.requests) == times + 1
+    assert len(server.requests) == times + 1
 
 
 @pytest.mark.parametrize("fault", ["503", "cut", "lost"])
 def test_a_read_survives_faults_and_keeps_no_part_of_an_attempt(
-    server: StorageServer, bucket: GoogleBucket, fault: str
+    server: FaultyServer, bucket: GoogleBucket, fault: str
 ) -> None:
     bucket.write("o", b"content", digest(b"content"), within(bucket))
-    server.storage.faults = [Fault(**{**vars(FAULTS[fault]), "times": 2})]
+    server.faults = [Fault(**{**vars(FAULTS[fault]), "times": 2})]
     sink = io.BytesIO(b"an earlier attempt")
     bucket.read("o", sink, within(bucket), 100)
     assert sink.getvalue() == b"content"
@@ -187,7 +187,7 @@ def test_a_read_survives_faults_and_keeps_no_part_of_an_attempt(
 @pytest.mark.parametrize("chunk", [0, 1, 2, 3, 4])
 @pytest.mark.parametrize("fault", FAULTS)
 def test_a_file_is_sent_in_chunks_and_continues_after_a_fault(
-    server: StorageServer,
+    server: FaultyServer,
     bucket: GoogleBucket,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
@@ -198,14 +198,14 @@ def test_a_file_is_sent_in_chunks_and_continues_after_a_fault(
     content = os.urandom(3 * 2**18 + 5)
     (tmp_path / "file").write_bytes(content)
     # The first request starts the upload.
-    count, planted = 0, server.storage.take_fault
+    count, planted = 0, server.take_fault
 
     def take(method: str, target: str) -> Fault | None:
         nonlocal count
         count += 1
         return FAULTS[fault] if count == chunk + 1 else planted(method, target)
 
-    monkeypatch.setattr(server.storage, "take_fault", take)
+    monkeypatch.setattr(server, "take_fault", take)
     bucket.write_file("o", tmp_path / "file", digest(content), within(bucket))
     stored = server.storage.buckets["b"]["o"]
     assert (stored.content == content, stored.metadata) == (True, {"sha256": digest(content)})

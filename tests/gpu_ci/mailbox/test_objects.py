@@ -19,9 +19,9 @@ from cryptography.hazmat.primitives.asymmetric import rsa
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
 from gpu_ci.mailbox.google_objects import GoogleObjects
 from gpu_ci.mailbox.objects import MOST_SIGNED_SEC, Objects, ObjectsError, S3Objects, Signed
-from pulumi_sandbox.providers.gcp.object_storage import Fault, ObjectStorage, StorageServer
 from pulumi_sandbox.providers.machines.metadata import TOKEN
 
+from tests.gpu_ci.gcp.gpu_bridge.faulty_storage import Fault, FaultyServer
 from tests.gpu_ci.mailbox.s3 import BUCKET, REGION, s3, send
 
 
@@ -32,8 +32,8 @@ def bucket() -> Iterator[S3Objects]:
 
 
 @pytest.fixture
-def storage(monkeypatch: pytest.MonkeyPatch) -> Iterator[StorageServer]:
-    server = StorageServer(ObjectStorage(BUCKET))
+def storage(monkeypatch: pytest.MonkeyPatch) -> Iterator[FaultyServer]:
+    server = FaultyServer(BUCKET)
     for name in ("GOOGLE_CREDENTIALS", "GOOGLE_CLOUD_KEYFILE_JSON", "GCLOUD_KEYFILE_JSON", "NO_PROXY", "no_proxy"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("NO_PROXY", "127.0.0.1")
@@ -95,7 +95,7 @@ def test_a_list_has_all_its_pages(bucket: S3Objects, monkeypatch: pytest.MonkeyP
     assert bucket.names("pages/") == keys
 
 
-def test_a_list_of_cloud_storage_has_all_its_pages(storage: StorageServer, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_list_of_cloud_storage_has_all_its_pages(storage: FaultyServer, monkeypatch: pytest.MonkeyPatch) -> None:
     objects, queries = GoogleObjects(BUCKET), []
     first, second = ({"name": name, "timeCreated": "1970-01-01T00:00:07.000Z"} for name in "ab")
     pages = [{"items": [first], "nextPageToken": "t"}, {}, {"items": [second]}]
@@ -115,19 +115,19 @@ def problem(call: Any) -> ObjectsError:
 
 
 def test_an_outage_is_temporary_and_a_missing_bucket_is_not(
-    bucket: S3Objects, storage: StorageServer, monkeypatch: pytest.MonkeyPatch
+    bucket: S3Objects, storage: FaultyServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for missing in (S3Objects("acme-none", REGION), GoogleObjects("acme-none")):
         for call in (lambda: missing.names("x"), lambda: missing.write("x", b"", only_new=True)):  # noqa: B023
             assert not problem(call).is_temporary
     google = GoogleObjects(BUCKET)
     google.write("x", b"1")
-    storage.storage.faults.append(Fault(status=503))
+    storage.faults.append(Fault(status=503))
     assert google.read("x") == b"1"
     for fault, is_temporary in ((Fault(status=503, times=9), True), (Fault(status=403), False)):
-        storage.storage.faults[:] = [fault]
+        storage.faults[:] = [fault]
         assert problem(lambda: google.read("x")).is_temporary is is_temporary
-    storage.storage.faults[:] = [Fault(is_cut=True, times=9)]
+    storage.faults[:] = [Fault(is_cut=True, times=9)]
     assert problem(lambda: google.read("x")).is_temporary
     monkeypatch.setenv("AWS_ENDPOINT_URL_S3", "http://127.0.0.1:1")
     assert problem(lambda: S3Objects(BUCKET, REGION).read("x")).is_temporary
@@ -206,7 +206,7 @@ def test_a_signed_url_has_the_host_of_its_region(bucket: S3Objects, monkeypatch:
 
 
 @pytest.mark.parametrize("within_sec", [0, MOST_SIGNED_SEC + 1])
-def test_no_url_lives_longer_than_seven_days(bucket: S3Objects, storage: StorageServer, within_sec: int) -> None:
+def test_no_url_lives_longer_than_seven_days(bucket: S3Objects, storage: FaultyServer, within_sec: int) -> None:
     for objects in (bucket, GoogleObjects(BUCKET)):
         with pytest.raises(ValueError, match="604800"):
             objects.signed("GET", "x", within_sec)
@@ -287,6 +287,6 @@ def test_an_account_without_a_key_signs_with_iam(monkeypatch: pytest.MonkeyPatch
     assert payload.startswith(b"GOOG4-RSA-SHA256\n")
 
 
-def test_credentials_without_an_account_cannot_sign(storage: StorageServer) -> None:
+def test_credentials_without_an_account_cannot_sign(storage: FaultyServer) -> None:
     error = problem(lambda: GoogleObjects(BUCKET).signed("GET", "x", 60))
     assert (error.is_temporary, "impersonate" in str(error), TOKEN in str(error)) == (False, True, False)

@@ -193,8 +193,7 @@ class BuildSteps:
 
     def _copy(self, source: str, target: Path) -> int:
         bucket, _, prefix = source.removeprefix("gs://").removesuffix("*").partition("/")
-        if load := getattr(self.storage, "load", None):
-            load()
+        self.storage.load()
         found = {name: each for name, each in self.storage.buckets[bucket].items() if name.startswith(prefix)}
         for name, each in found.items():
             (target / last(name)).write_bytes(each.content)

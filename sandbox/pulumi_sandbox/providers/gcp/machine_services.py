@@ -10,7 +10,7 @@ from pulumi_sandbox.providers.cloud import Cloud
 from pulumi_sandbox.providers.gcp.builds import Builds
 from pulumi_sandbox.providers.gcp.machine_apis import MachineApis
 from pulumi_sandbox.providers.gcp.names import part
-from pulumi_sandbox.providers.gcp.object_storage import BucketServer, WorldStorage
+from pulumi_sandbox.providers.gcp.object_storage import ObjectStorage, StorageServer
 from pulumi_sandbox.providers.gcp.references import ACCESS
 from pulumi_sandbox.providers.github.app_api import GithubAppApi
 from pulumi_sandbox.providers.github.organizations import Organizations
@@ -38,7 +38,7 @@ def local_services(cloud: Cloud) -> LocalServices:
     google = MachineApis(world, value_of)
     installations = sandbox_file.existing_patterns(file, "github", "apps/1234567/installations/*")
     github = GithubAppApi(world, installations, Organizations.read(file))
-    buckets = BucketServer(WorldStorage(world))
+    buckets = StorageServer(ObjectStorage(world=world))
     environment_file = cloud.context.workspace.root / "serve.env"
 
     def environment() -> dict[str, str]:
@@ -52,7 +52,7 @@ def local_services(cloud: Cloud) -> LocalServices:
         "logging": google.logging,
         "secretmanager": google.secret_manager,
     }
-    return LocalServices(services, {"storage": buckets.address}, builds.close)
+    return LocalServices(services, {"storage": lambda: buckets.address}, builds.close)
 
 
 def _exported(file: Path) -> dict[str, str]:

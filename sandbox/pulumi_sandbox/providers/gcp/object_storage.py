@@ -26,6 +26,7 @@ from pulumi_sandbox.providers.machines.local_server import Answer, LocalServer, 
 from pulumi_sandbox.providers.machines.metadata import is_token
 from pulumi_sandbox.world.store import World
 
+BUCKET_OBJECT = "gcp:storage/bucketObject:BucketObject"
 OBJECT = re.compile(r"(?:/download)?(?:/storage/v1)?/b/([^/]+)/o/([^/]+)")
 OBJECTS = re.compile(r"(?:/storage/v1)?/b/([^/]+)/o")
 UPLOAD = re.compile(r"/upload/storage/v1/b/([^/]+)/o")
@@ -48,21 +49,6 @@ class StoredObject:
 
 
 @dataclass
-class Fault:
-    """A fault of the next `times` requests whose method and path match."""
-
-    method: str = ""
-    path: str = ""
-    times: int = 1
-    status: int = 0
-    """The status of the answer."""
-    is_cut: bool = False
-    """True if the connection closes without an answer, before the request is executed."""
-    is_lost: bool = False
-    """True if the request is executed, and the connection closes without an answer."""
-
-
-@dataclass
 class Upload:
     """A resumable upload that has not ended."""
 
@@ -75,15 +61,30 @@ class Upload:
 
 
 class ObjectStorage:
-    """The objects of these buckets. Several threads may call it."""
+    """The objects of these buckets, and of the buckets of a world. Several threads may call it."""
 
-    def __init__(self, *buckets: str) -> None:
+    def __init__(self, *buckets: str, world: World | None = None) -> None:
         self.buckets: dict[str, dict[str, StoredObject]] = {name: {} for name in buckets}
-        self.faults: list[Fault] = []
-        self.requests: list[str] = []
+        self._world = world
+        self._loaded: dict[tuple[str, str], str] = {}
         self._uploads: dict[str, Upload] = {}
         self._generation = 1_700_000_000_000_000
         self._lock = threading.RLock()
+
+    def load(self) -> None:
+        """Add the buckets and objects that stacks have created since the last call."""
+        if self._world is None:
+            return
+        with self._lock:
+            for row in self._world.find(types.BUCKET):
+                self.buckets.setdefault(str(row.inputs.get("name")), {})
+            for row in self._world.find(BUCKET_OBJECT):
+                place, state = (str(row.inputs.get("bucket")), str(row.inputs.get("name"))), repr(row.inputs)
+                if self._loaded.get(place) != state:
+                    self._loaded[place] = state
+                    self._generation += 1
+                    stored = StoredObject(content(row.inputs), self._generation)
+                    self.buckets.setdefault(place[0], {})[place[1]] = stored
 
     def append(self, bucket: str, name: str, content: bytes) -> None:
         """Add to the end of an object, which is created if it does not exist, as Cloud Build writes its log."""
@@ -93,20 +94,11 @@ class ObjectStorage:
             self._generation += 1
             objects[name] = StoredObject(before + content, self._generation)
 
-    def take_fault(self, method: str, target: str) -> Fault | None:
-        """Return the planted fault of this request, and use it up."""
-        with self._lock:
-            self.requests.append(f"{method} {unquote(target)}")
-            for fault in self.faults:
-                if fault.times and fault.method in ("", method) and fault.path in unquote(target):
-                    fault.times -= 1
-                    return fault
-        return None
-
     def answer(self, method: str, target: str, headers: Mapping[str, str], body: bytes, base: str) -> Answer:
         """Return the answer. Header names are in lower case, and `base` is the address of the server."""
         if not is_token(headers.get("authorization", "")):
             return _error(401, "required", "Anonymous caller does not have storage access.")
+        self.load()
         url = urlsplit(target)
         query = parse_qs(url.query)
         with self._lock:
@@ -260,58 +252,29 @@ def _content(status: int, headers: Mapping[str, str], content: bytes = b"", kind
 
 
 class StorageServer:
-    """Serves an ObjectStorage on a free port of 127.0.0.1, until it is closed."""
+    """Serves an ObjectStorage on a free port of 127.0.0.1, from the first use of its address until it is closed."""
 
     def __init__(self, storage: ObjectStorage) -> None:
         self.storage = storage
-        methods = ("GET", "POST", "PUT", "DELETE")
-        self._server = LocalServer("storage", self._answer, methods, largest_body=LARGEST_CHUNK_BYTES)
-        self.address = f"http://{self._server.address}"
-        self.close = self._server.close
+        self._server: LocalServer | None = None
+        self._starts = threading.Lock()
 
-    def _answer(self, request: Request) -> Answer:
-        fault = self.storage.take_fault(request.command, request.path)
-        if fault and fault.status:
-            return _error(fault.status, "planted", "a planted fault")
-        if not (fault and fault.is_cut):
-            headers = {name.lower(): value for name, value in request.headers.items()}
-            found = self.storage.answer(request.command, request.path, headers, request.content, self.address)
-        if fault:
-            raise ConnectionAbortedError  # the connection closes without an answer
+    @property
+    def address(self) -> str:
+        with self._starts:
+            if self._server is None:
+                methods = ("GET", "POST", "PUT", "DELETE")
+                self._server = LocalServer("storage", self.answer, methods, largest_body=LARGEST_CHUNK_BYTES)
+            return f"http://{self._server.address}"
+
+    def close(self) -> None:
+        if self._server:
+            self._server.close()
+
+    def answer(self, request: Request) -> Answer:
+        headers = {name.lower(): value for name, value in request.headers.items()}
+        found = self.storage.answer(request.command, request.path, headers, request.content, self.address)
         return replace(found, headers={"Date": request.date_time_string(), **found.headers})
-
-
-# -- the buckets of a world: their settings, the objects of stacks, and the objects of programs -----------------------
-
-BUCKET_OBJECT = "gcp:storage/bucketObject:BucketObject"
-
-
-class WorldStorage(ObjectStorage):
-    """The objects of the buckets of a world."""
-
-    def __init__(self, world: World) -> None:
-        super().__init__()
-        self._world = world
-        self._loaded: dict[tuple[str, str], str] = {}
-
-    def answer(self, method: str, target: str, headers: Mapping[str, str], body: bytes, base: str) -> Answer:
-        self.load()
-        return super().answer(method, target, headers, body, base)
-
-    def load(self) -> None:
-        """Add the buckets and objects that stacks have created since the last call."""
-        with self._lock:
-            for row in self._world.find(types.BUCKET):
-                self.buckets.setdefault(str(row.inputs.get("name")), {})
-            for row in self._world.find(BUCKET_OBJECT):
-                place = str(row.inputs.get("bucket")), str(row.inputs.get("name"))
-                state = repr(row.inputs)
-                if self._loaded.get(place) != state:
-                    self._loaded[place] = state
-                    self._generation += 1
-                    self.buckets.setdefault(place[0], {})[place[1]] = StoredObject(
-                        content(row.inputs), self._generation
-                    )
 
 
 def delete_objects(world: World, bucket: str) -> None:
@@ -334,18 +297,3 @@ def content(inputs: Mapping[str, Any]) -> bytes:
         for path, asset in sorted(table(source["assets"]).items()):
             archive.writestr(zipfile.ZipInfo(path), str(table(asset).get("text") or ""))
     return buffer.getvalue()
-
-
-class BucketServer:
-    """The server of the buckets. It starts when its address is first requested."""
-
-    def __init__(self, storage: WorldStorage) -> None:
-        self.storage = storage
-        self._server: StorageServer | None = None
-        self._starts = threading.Lock()
-
-    def address(self) -> str:
-        with self._starts:
-            if self._server is None:
-                self._server = StorageServer(self.storage)
-            return self._server.address

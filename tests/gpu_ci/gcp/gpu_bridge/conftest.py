@@ -7,22 +7,22 @@ from pathlib import Path
 
 import pytest
 from pulumi_sandbox.providers.gcp.compute import instances_api, vm_store
-from pulumi_sandbox.providers.gcp.object_storage import ObjectStorage, StorageServer
 from pulumi_sandbox.providers.machines.metadata import TOKEN
 
 from tests.gpu_ci.gcp.gpu_bridge.bridge import BUCKET, Bridge, serving
+from tests.gpu_ci.gcp.gpu_bridge.faulty_storage import FaultyServer
 
 
 @pytest.fixture
-def storage() -> Iterator[StorageServer]:
+def storage() -> Iterator[FaultyServer]:
     """Serve an empty bucket."""
-    server = StorageServer(ObjectStorage(BUCKET))
+    server = FaultyServer(BUCKET)
     yield server
     server.close()
 
 
 @pytest.fixture
-def clients(storage: StorageServer, monkeypatch: pytest.MonkeyPatch) -> None:
+def clients(storage: FaultyServer, monkeypatch: pytest.MonkeyPatch) -> None:
     """Let Google's clients use the bucket of the test."""
     for name in ("GOOGLE_CREDENTIALS", "GOOGLE_CLOUD_KEYFILE_JSON", "GCLOUD_KEYFILE_JSON"):
         monkeypatch.delenv(name, raising=False)
@@ -33,7 +33,7 @@ def clients(storage: StorageServer, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture
-def bridge(storage: StorageServer, clients: None, monkeypatch: pytest.MonkeyPatch) -> Iterator[Bridge]:
+def bridge(storage: FaultyServer, clients: None, monkeypatch: pytest.MonkeyPatch) -> Iterator[Bridge]:
     """Return a bridge in an emulated Google Cloud."""
     monkeypatch.setattr(vm_store, "STOPPING_SEC", 0.05)
     monkeypatch.setattr(instances_api, "ACCOUNT_SEC", 0.0)

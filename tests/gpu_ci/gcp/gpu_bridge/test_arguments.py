@@ -11,9 +11,9 @@ from gpu_ci.gcp.gate.compute_api import ApiError
 from gpu_ci.gcp.gpu_bridge import __main__ as program
 from gpu_ci.gcp.gpu_bridge.arguments import parse
 from gpu_ci.gcp.gpu_bridge.failures import BY_NAME, BridgeError
-from pulumi_sandbox.providers.gcp.object_storage import Fault, StorageServer
 
 from tests.gpu_ci.gcp.gpu_bridge.bridge import BUCKET
+from tests.gpu_ci.gcp.gpu_bridge.faulty_storage import Fault, FaultyServer
 
 DIGEST = "a" * 64
 SETTINGS: dict[str, Any] = {
@@ -132,9 +132,9 @@ def test_a_failure_of_the_bridge_is_printed_with_its_code(
 
 @pytest.mark.parametrize(("faults", "problem"), [([], "does not exist"), ([Fault(status=403)], "cannot be read (")])
 def test_settings_that_cannot_be_read_are_one_mistake(
-    clients: None, storage: StorageServer, faults: list[Fault], problem: str
+    clients: None, storage: FaultyServer, faults: list[Fault], problem: str
 ) -> None:
-    storage.storage.faults = faults
+    storage.faults = faults
     with pytest.raises(BridgeError) as caught:
         parse([*GIVEN, *COMMAND], ENVIRON, program._settings_text)
     assert caught.value.detail.startswith(f"--settings {problem}")

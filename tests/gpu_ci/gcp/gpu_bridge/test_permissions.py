@@ -20,12 +20,12 @@ from gpu_ci.gcp.gpu_bridge.follow import BridgeApi
 from gpu_ci.gcp.gpu_bridge.reaper import GoogleBuilds
 from gpu_common import google_permissions
 from pulumi_sandbox.providers.gcp.discovery import document, methods
-from pulumi_sandbox.providers.gcp.object_storage import StorageServer
 from pulumi_sandbox.providers.gcp.permissions import Asked, holds
 from pulumi_sandbox.providers.machines.metadata import TOKEN
 
 from tests.gpu_ci.cli.doctor.google_apis import compare
 from tests.gpu_ci.gcp.gpu_bridge.bridge import Bridge
+from tests.gpu_ci.gcp.gpu_bridge.faulty_storage import FaultyServer
 from tests.gpu_ci.gcp.test_build_gpu_bridge import BUCKET, build, named
 from tests.gpu_ci.harness import Deployment
 
@@ -116,7 +116,7 @@ def test_builds_have_the_permissions_of_every_call_of_the_step_and_the_reaper(
 
 @pytest.mark.slow
 def test_every_request_of_a_whole_build_is_one_of_googles_api_and_is_granted(
-    bridge: Bridge, storage: StorageServer, folder: Path, monkeypatch: pytest.MonkeyPatch, deployment: Deployment
+    bridge: Bridge, storage: FaultyServer, folder: Path, monkeypatch: pytest.MonkeyPatch, deployment: Deployment
 ) -> None:
     requests: set[tuple[tuple[str, ...], str, str]] = set()
     parameters: set[str] = set()

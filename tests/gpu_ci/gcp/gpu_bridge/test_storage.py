@@ -12,9 +12,9 @@ import pytest
 from gpu_ci.gcp.gate.google_service import ApiError
 from gpu_ci.gcp.gpu_bridge import storage as module
 from gpu_ci.gcp.gpu_bridge.storage import GoogleStorage
-from pulumi_sandbox.providers.gcp.object_storage import Fault, StorageServer
 
 from tests.gpu_ci.gcp.gpu_bridge.bridge import BUCKET
+from tests.gpu_ci.gcp.gpu_bridge.faulty_storage import Fault, FaultyServer
 
 
 @pytest.fixture
@@ -52,11 +52,11 @@ def test_an_upload_has_the_content_and_the_digest(
 @pytest.mark.parametrize("fault", [Fault(status=503), Fault(status=429), Fault(is_cut=True), Fault(is_lost=True)])
 @pytest.mark.parametrize("method", ["POST", "PUT", "GET", "DELETE"])
 def test_each_request_survives_a_fault(
-    client: GoogleStorage, storage: StorageServer, tmp_path: Path, fault: Fault, method: str
+    client: GoogleStorage, storage: FaultyServer, tmp_path: Path, fault: Fault, method: str
 ) -> None:
     content = os.urandom(2**18 + 1)
     (tmp_path / "file").write_bytes(content)
-    storage.storage.faults = [Fault(**{**vars(fault), "method": method})]
+    storage.faults = [Fault(**{**vars(fault), "method": method})]
     client.upload("o", tmp_path / "file", "d")
     assert read(client, "o") == content
     client.write("o", b"small")
@@ -64,7 +64,7 @@ def test_each_request_survives_a_fault(
     client.delete("o")
     client.delete("o")
     assert client.find("o") is None
-    assert storage.storage.faults[0].times == 0
+    assert storage.faults[0].times == 0
 
 
 @pytest.mark.parametrize(
@@ -72,15 +72,15 @@ def test_each_request_survives_a_fault(
     [(Fault(status=403), 403, False), (Fault(status=503), 503, True), (Fault(is_cut=True), 0, True)],
 )
 def test_an_error_is_an_api_error_and_a_poll_is_not_repeated(
-    client: GoogleStorage, storage: StorageServer, fault: Fault, status: int, not_yet: bool
+    client: GoogleStorage, storage: FaultyServer, fault: Fault, status: int, not_yet: bool
 ) -> None:
-    storage.storage.faults = [Fault(**{**vars(fault), "times": 9})]
+    storage.faults = [Fault(**{**vars(fault), "times": 9})]
     with pytest.raises(ApiError) as caught:
         client.find("o", once=True)
-    assert (caught.value.status, caught.value.not_yet, len(storage.storage.requests)) == (status, not_yet, 1)
+    assert (caught.value.status, caught.value.not_yet, len(storage.requests)) == (status, not_yet, 1)
 
 
-def test_a_missing_bucket_is_an_api_error(client: GoogleStorage, storage: StorageServer) -> None:
+def test_a_missing_bucket_is_an_api_error(client: GoogleStorage, storage: FaultyServer) -> None:
     storage.storage.buckets.clear()
     with pytest.raises(ApiError) as caught:
         client.write("o", b"")
