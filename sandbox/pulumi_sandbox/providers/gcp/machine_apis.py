@@ -83,7 +83,7 @@ class MachineApis:
 
     def _may_read(self, account: str, secret: str) -> bool:
         project = part(secret, "projects")
-        if is_operator(account) or Caller(self.world, account).granted_of([READ_PERMISSION], project):
+        if is_operator(account) or Caller(self.world, account).has(READ_PERMISSION, project):
             return True
         secret_grants = self._granted(account, types.SECRET_MEMBER, READER_ROLES)
         return any(_is_for_secret(grant, secret) for grant in secret_grants) or any(
@@ -124,7 +124,7 @@ def refusal(world: World, call: Call, project: str, permission: str) -> Answer |
     account = account_of(call.authorization)
     if account is None:
         return error_answer(401, "UNAUTHENTICATED", UNAUTHENTICATED)
-    if is_operator(account) or Caller(world, account).granted_of([permission], project):
+    if is_operator(account) or Caller(world, account).has(permission, project):
         return None
     return error_answer(403, "PERMISSION_DENIED", "The caller does not have permission")
 

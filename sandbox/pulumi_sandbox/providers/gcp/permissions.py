@@ -11,12 +11,9 @@ that stacks granted to it on the project, if their conditions hold:
 For grants on a key of Cloud KMS, a custom role on this key counts too, and roles/iam.serviceAccountUser on a service
 account for its use. Other predefined roles and grants on other single resources are not evaluated: they permit nothing.
 
-A condition has terms about the name of the resource, the prefix of a list or the roles that a request grants and
-revokes, joined by || (cloud.google.com/iam/docs/conditions-attribute-reference, conditions-resource-attributes and
+A condition may name the resource, the prefix of a list and the roles that a request grants or revokes
+(cloud.google.com/iam/docs/conditions-attribute-reference, conditions-resource-attributes and
 setting-limits-on-granting-roles). A condition with anything else does not hold, so that its grant permits nothing.
-
-Google's error names the permission only. The sandbox adds a hint with the role that lacks it, and with the command that
-adds it.
 """
 
 from __future__ import annotations
@@ -25,6 +22,7 @@ import os
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cache
 from typing import Any
 
 from gpu_common import google_permissions
@@ -36,12 +34,10 @@ from pulumi_sandbox.providers.inputs import rows, table
 from pulumi_sandbox.providers.machines.metadata import is_operator
 from pulumi_sandbox.world.store import Record, World
 
-_NAME = re.compile(r'resource\.name(?:\.extract\("([^"{]*)\{\w+\}"\))?(?:\.startsWith\("([^"]*)"\)| != "")')
-_PREFIX = re.compile(r'api\.getAttribute\("storage\.googleapis\.com/objectListPrefix", ""\)\.startsWith\("([^"]*)"\)')
-# A list has at most 10 roles.
-_ROLES = re.compile(
-    r"api\.getAttribute\('iam\.googleapis\.com/modifiedGrantsByRole', \[\]\)\.hasOnly\(\[((?:'[^']+'(?:, )?){1,10})\]\)"
-)
+VARIABLE = "PULUMI_SANDBOX_GOOGLE_ACCOUNT"
+_OWNER = "roles/owner"
+_ACT_AS = "iam.serviceAccounts.actAs"
+_OBJECT = "gcp:storage/bucketObject:BucketObject"
 
 
 @dataclass(frozen=True)
@@ -58,27 +54,38 @@ class Asked:
 
 def holds(expression: str, asked: Asked) -> bool:
     """Return True if the condition holds."""
-    return any(_term(term.strip(), asked) for term in expression.split("||"))
+    import celpy
+
+    attributes = {
+        "storage.googleapis.com/objectListPrefix": asked.list_prefix,
+        "iam.googleapis.com/modifiedGrantsByRole": list(asked.roles),
+    }
+    try:
+        given = {"resource": {"name": asked.name}, "api": attributes}
+        return bool(_program(expression).evaluate({name: celpy.json_to_cel(value) for name, value in given.items()}))
+    except celpy.CELEvalError:
+        return False
 
 
-def _term(term: str, asked: Asked) -> bool:
-    if match := _NAME.fullmatch(term):
-        before, start = match.groups()
-        found = asked.name if before is None else asked.name.partition(before)[2]
-        return found != "" if start is None else found.startswith(start)
-    if match := _PREFIX.fullmatch(term):
-        return asked.list_prefix.startswith(match[1])
-    if match := _ROLES.fullmatch(term):
-        return set(asked.roles) <= set(re.findall("'([^']+)'", match[1]))
-    return False
+@cache
+def _program(expression: str) -> Any:
+    """Return the compiled condition, with the functions of IAM. The import takes a moment, and few runs need it."""
+    import celpy
+    from celpy.celtypes import BoolType, StringType
 
+    def extract(text: str, template: str) -> StringType:
+        before, after = re.split(r"\{\w+\}", template)
+        found = re.search(f"{re.escape(before)}(.*?){re.escape(after) or '$'}", text)
+        return StringType(found[1] if found else "")
 
-VARIABLE = "PULUMI_SANDBOX_GOOGLE_ACCOUNT"
-_OWNER = "roles/owner"
+    functions: dict[str, Any] = {
+        "extract": extract,
+        "getAttribute": lambda api, name, default: api.get(name, default),
+        "hasOnly": lambda given, allowed: BoolType(all(each in allowed for each in given)),
+    }
+    environment = celpy.Environment()
+    return environment.program(environment.compile(expression), functions=functions)
 
-_ACT_AS = "iam.serviceAccounts.actAs"
-
-_OBJECT = "gcp:storage/bucketObject:BucketObject"
 
 Needs = Iterable[tuple[str, str]]
 """Permissions, each with the path of the resource on which Google checks it."""
@@ -170,12 +177,8 @@ class Caller:
         operation grants or revokes.
         """
         needed = google_permissions.RESOURCES.get(token, {}).get(operation, ())
-        on_key = {
-            str(one)
-            for role in self._roles_on_key(key)
-            if (row := self.world.get(types.CUSTOM_ROLE, role))
-            for one in rows(row.inputs.get("permissions"))
-        }
+        grants = self._grants(types.KEY_MEMBER, cryptoKeyId=key) if key else []
+        on_key = {each for grant in grants for each in self._permissions(grant)}
         hint = f"add {key} to signingKeys of bootstrap/ (docs/start/bootstrap.md), and deploy it" if key else ""
         asked = Asked(path, roles=(role,) if role else ())
         yield from self._denied([each for each in needed if each not in on_key], project, asked, hint)
@@ -186,58 +189,40 @@ class Caller:
 
     def lookup(self, token: str, project: str, path: str) -> Iterator[PermissionDeniedError]:
         """Yield the error of a function whose permission the account lacks."""
-        needed = google_permissions.LOOKUPS.get(token, ())
-        yield from self._denied(needed, project, Asked(path))
+        yield from self._denied(google_permissions.LOOKUPS.get(token, ()), project, Asked(path))
 
     def needs(self, account: str | None, project: str, needed: Needs) -> Iterator[PermissionDeniedError]:
         """Yield the errors of an account that lacks permissions. The sandbox's user lacks none."""
         if account and not is_operator(account):
             caller = replace(self, email=account)
             for permission, path in needed:
-                if permission != _ACT_AS or not caller.may_use(path):
+                users = caller._grants(types.ACCOUNT_MEMBER, role="roles/iam.serviceAccountUser")
+                of_account = any(last(str(row.inputs.get("serviceAccountId"))) == last(path) for row in users)
+                if permission != _ACT_AS or not of_account:
                     yield from caller._denied([permission], project, Asked(path))
 
-    def may_use(self, path: str) -> bool:
-        """Return True if the account has a grant on the service account with this path."""
-        return any(
-            row.inputs.get("member") == f"serviceAccount:{self.email}"
-            and row.inputs.get("role") == "roles/iam.serviceAccountUser"
-            and last(str(row.inputs.get("serviceAccountId"))) == last(path)
-            for row in self.world.find(types.ACCOUNT_MEMBER)
-        )
-
-    def granted_of(self, permissions: Sequence[str], project: str) -> list[str]:
-        """Return those of the permissions that the account has in a project."""
-        granted = self._granted(project, Asked(f"projects/{project}"))
-        return [one for one in permissions if granted is None or one in granted]
+    def has(self, permission: str, project: str) -> bool:
+        """Return True if the account has a permission in a project."""
+        return not any(self._denied([permission], project, Asked(f"projects/{project}")))
 
     def _denied(
         self, needed: Sequence[str], project: str, asked: Asked, hint: str = ""
     ) -> Iterator[PermissionDeniedError]:
         if not self.email or not needed:
             return
-        granted = self._granted(project, asked)
-        if granted is None:
+        grants = self._grants(types.PROJECT_MEMBER, project=project)
+        permitting = [row for row in grants if _holds(row, asked)]
+        if any(self._has_all(str(row.inputs.get("role"))) for row in permitting):
             return
+        granted = {one for row in permitting for one in self._permissions(row)}
         for permission in needed:
             if permission not in granted:
-                yield PermissionDeniedError(permission, asked.name, hint or self._hint(permission, project))
+                yield PermissionDeniedError(permission, asked.name, hint or self._hint(permission, project, grants))
 
-    def _granted(self, project: str, asked: Asked) -> set[str] | None:
-        """Return the permissions of the account for a request in a project; None for all."""
-        grants = [row for row in self._grants(project) if _holds(row, asked)]
-        if any(self._has_all(str(row.inputs.get("role"))) for row in grants):
-            return None
-        return {one for row in grants for one in self._permissions(row)}
-
-    def _grants(self, project: str) -> list[Record]:
-        """Return the grants to the account in a project."""
-        member = f"serviceAccount:{self.email}"
-        return [
-            row
-            for row in self.world.find(types.PROJECT_MEMBER)
-            if row.inputs.get("member") == member and row.inputs.get("project") == project
-        ]
+    def _grants(self, token: str, **inputs: str) -> list[Record]:
+        """Return the grants of a type to the account that have these inputs."""
+        wanted = {"member": f"serviceAccount:{self.email}", **inputs}
+        return [row for row in self.world.find(token) if wanted.items() <= row.inputs.items()]
 
     def _has_all(self, role: str) -> bool:
         return role == _OWNER or (role.startswith("projects/") and self.world.get(types.CUSTOM_ROLE, role) is None)
@@ -246,25 +231,16 @@ class Caller:
         role = self.world.get(types.CUSTOM_ROLE, str(grant.inputs.get("role")))
         return [str(one) for one in rows(role.inputs.get("permissions"))] if role else []
 
-    def _roles_on_key(self, key: str) -> list[str]:
-        if not key or not self.email:
-            return []
-        return [
-            str(row.inputs.get("role"))
-            for row in self.world.find(types.KEY_MEMBER)
-            if row.inputs.get("cryptoKeyId") == key and row.inputs.get("member") == f"serviceAccount:{self.email}"
-        ]
-
-    def _hint(self, permission: str, project: str) -> str:
-        for grant in self._grants(project):
+    def _hint(self, permission: str, project: str, grants: list[Record]) -> str:
+        """Return which role lacks the permission, and the command that adds it. Google's error does not name them."""
+        for grant in grants:
             if permission in self._permissions(grant):
-                condition = table(grant.inputs.get("condition")).get("expression")
-                role = grant.inputs["role"]
+                condition, role = table(grant.inputs.get("condition")).get("expression"), grant.inputs["role"]
                 return f"{role} has the permission, but the condition of its grant does not hold: {condition}"
         if permission in google_permissions.of_type(types.CUSTOM_ROLE):
             attestations = "sign.attestor creates a role of its own, which only an owner may do"
             return f"{google_permissions.USE_BOOTSTRAP_ROLES}; {attestations} (docs/start/bootstrap.md)"
-        for grant in sorted(self._grants(project), key=lambda row: bool(row.inputs.get("condition"))):
+        for grant in sorted(grants, key=lambda row: bool(row.inputs.get("condition"))):
             role = str(grant.inputs.get("role"))
             command = google_permissions.add_to_role(last(role), project, [permission])
             return f"{role}, the role of {self.email}, lacks the permission; to add it: {command}"
