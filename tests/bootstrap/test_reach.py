@@ -27,7 +27,7 @@ from tests.bootstrap.stacks import staging_with
 from tests.bootstrap.test_roles import bootstrapped, rows_of, statements_of
 from tests.gpu_ci import support
 from tests.gpu_ci.harness import Row
-from tests.gpu_ci.identity.cel import cel, evaluate, recursion_limit  # noqa: F401 - a fixture
+from tests.gpu_ci.identity.cel import cel, recursion_limit  # noqa: F401 - a fixture
 from tests.gpu_ci.program.test_program import run
 from tests.gpu_ci.support import COMPONENTS
 

@@ -17,7 +17,7 @@ from pulumi_sandbox.providers.gcp.permissions import Asked, holds, of_image, of_
 
 from tests.gpu_ci.gcp import test_build_gpu_bridge, test_host_image_pipeline
 from tests.gpu_ci.harness import Deployment, deploy
-from tests.gpu_ci.identity.cel import evaluate, recursion_limit  # noqa: F401 - a fixture
+from tests.gpu_ci.identity.cel import recursion_limit  # noqa: F401 - a fixture
 from tests.gpu_ci.support import COMPUTED
 
 PROJECT = "example-ci"

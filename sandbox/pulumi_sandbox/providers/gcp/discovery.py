@@ -91,8 +91,6 @@ def field(token: str, names: tuple[str, ...]) -> Node | None:
         rename = _rename(target.fields, path)
         if rename is None:
             node = _step(target.document, node, path[-1])
-        elif rename.startswith("@"):
-            node = _parameter(target.document, target.collection, rename[1:])
         elif rename.startswith("/"):
             node = _steps(target.document, top, rename[1:].split("."))
         else:
@@ -108,13 +106,6 @@ def value_schema(token: str, names: tuple[str, ...]) -> Node | None:
 def _rename(fields: dict[str, str], path: tuple[str, ...]) -> str | None:
     exact = fields.get(".".join(path))
     return exact if exact is not None else fields.get(".".join((*path[:-1], "*")))
-
-
-def _parameter(name: str, collection: str, parameter: str) -> Node | None:
-    found = methods(name, collection)
-    insert = found.get("insert") or found["create"]
-    result: Node | None = insert["parameters"].get(parameter)
-    return result
 
 
 def check(token: str, inputs: dict[str, Any]) -> Iterator[Problem]:

@@ -6,8 +6,7 @@ key). The value has one of these forms:
 
 - a path: the API field, relative to the parent
 - `/` and a path: the API field, relative to the top of the request
-- `@` and a name: a parameter of the insert method
-- empty: the provider handles the property itself, and the API has another field of the same name
+- empty: a parameter of the method, or a property of the provider itself; the API has another field of the same name
 
 The renames come from terraform-provider-google (commit e03b7622, google/services), which pulumi-gcp bridges. The types
 that no component creates, such as a cluster, have few.
@@ -62,21 +61,18 @@ WITHOUT_PROJECT = (ACCOUNT_MEMBER,)
 
 @dataclass(frozen=True)
 class Target:
-    """The place of a resource type in Google's API, and the renames of its properties."""
+    """The schema of a resource type in Google's API, and the renames of its properties."""
 
     document: str
     """The discovery document, such as `compute.v1`."""
     schema: str
     """The schema of the request in the document."""
-    collection: str
-    """The resource in the document that has the methods, dotted for nested ones."""
+    fields: dict[str, str] = field(default_factory=dict)
     base: tuple[str, ...] = ()
     """The path in the schema of the object that has the properties."""
-    fields: dict[str, str] = field(default_factory=dict)
 
 
-_IN_PROJECT = {"project": "@project"}
-_REGIONAL = _IN_PROJECT | {"region": "@region"}
+_REGIONAL = {"region": ""}
 _MEMBER = {"member": "members"}
 _DISK = {
     **{
@@ -146,128 +142,82 @@ _TRIGGER = {
 }
 
 TARGETS: dict[str, Target] = {
-    TEMPLATE: Target(
-        "compute.v1", "InstanceTemplate", "instanceTemplates", ("properties",), _TEMPLATE | _IN_PROJECT | {"region": ""}
-    ),
+    TEMPLATE: Target("compute.v1", "InstanceTemplate", _TEMPLATE | _REGIONAL, ("properties",)),
     REGION_TEMPLATE: Target(
-        "compute.v1",
-        "InstanceTemplate",
-        "regionInstanceTemplates",
-        ("properties",),
-        _TEMPLATE | _REGIONAL | {"deletionPolicy": ""},
+        "compute.v1", "InstanceTemplate", _TEMPLATE | _REGIONAL | {"deletionPolicy": ""}, ("properties",)
     ),
-    REGION_GROUP: Target("compute.v1", "InstanceGroupManager", "regionInstanceGroupManagers", (), _GROUP | _REGIONAL),
-    NETWORK: Target(
-        "compute.v1", "Network", "networks", (), _IN_PROJECT | {"routingMode": "routingConfig.routingMode"}
-    ),
-    SUBNETWORK: Target("compute.v1", "Subnetwork", "subnetworks", (), _REGIONAL),
+    REGION_GROUP: Target("compute.v1", "InstanceGroupManager", _GROUP | _REGIONAL),
+    NETWORK: Target("compute.v1", "Network", {"routingMode": "routingConfig.routingMode"}),
+    SUBNETWORK: Target("compute.v1", "Subnetwork", _REGIONAL),
     FIREWALL: Target(
         "compute.v1",
         "Firewall",
-        "firewalls",
-        (),
-        _IN_PROJECT
-        | {"allows": "allowed", "allows.protocol": "IPProtocol"}
-        | {"denies": "denied", "denies.protocol": "IPProtocol"},
+        {"allows": "allowed", "allows.protocol": "IPProtocol"} | {"denies": "denied", "denies.protocol": "IPProtocol"},
     ),
-    ROUTER: Target("compute.v1", "Router", "routers", (), _REGIONAL),
+    ROUTER: Target("compute.v1", "Router", _REGIONAL),
     # A NAT is a field of its router; the provider creates it with an update of the router.
     ROUTER_NAT: Target(
-        "compute.v1",
-        "RouterNat",
-        "routers",
-        (),
-        _REGIONAL | {"subnetworks.sourceIpRangesToNats": "sourceIpRangesToNat"},
+        "compute.v1", "RouterNat", _REGIONAL | {"subnetworks.sourceIpRangesToNats": "sourceIpRangesToNat"}
     ),
     ACCOUNT: Target(
         "iam.v1",
         "CreateServiceAccountRequest",
-        "projects.serviceAccounts",
-        ("serviceAccount",),
         # `disabled` is output-only at creation; the provider calls the disable method afterwards.
         {"accountId": "/accountId", "disabled": ""},
+        ("serviceAccount",),
     ),
-    ACCOUNT_MEMBER: Target("iam.v1", "Binding", "projects.serviceAccounts", (), _MEMBER),
-    PROJECT_MEMBER: Target("cloudresourcemanager.v1", "Binding", "projects", (), _MEMBER),
+    ACCOUNT_MEMBER: Target("iam.v1", "Binding", _MEMBER),
+    PROJECT_MEMBER: Target("cloudresourcemanager.v1", "Binding", _MEMBER),
     CUSTOM_ROLE: Target(
-        "iam.v1",
-        "CreateRoleRequest",
-        "projects.roles",
-        ("role",),
-        {"roleId": "/roleId", "permissions": "includedPermissions"},
+        "iam.v1", "CreateRoleRequest", {"roleId": "/roleId", "permissions": "includedPermissions"}, ("role",)
     ),
-    POOL: Target(
-        "iam.v1",
-        "WorkloadIdentityPool",
-        "projects.locations.workloadIdentityPools",
-        (),
-        {"workloadIdentityPoolId": "@workloadIdentityPoolId"},
-    ),
-    POOL_PROVIDER: Target(
-        "iam.v1",
-        "WorkloadIdentityPoolProvider",
-        "projects.locations.workloadIdentityPools.providers",
-        (),
-        {"workloadIdentityPoolProviderId": "@workloadIdentityPoolProviderId"},
-    ),
-    SECRET: Target(
-        "secretmanager.v1", "Secret", "projects.secrets", (), {"secretId": "@secretId", "replication.auto": "automatic"}
-    ),
-    SECRET_VERSION: Target("secretmanager.v1", "AddSecretVersionRequest", "projects.secrets.versions", ("payload",)),
-    SECRET_MEMBER: Target("secretmanager.v1", "Binding", "projects.secrets", (), _MEMBER),
+    POOL: Target("iam.v1", "WorkloadIdentityPool"),
+    POOL_PROVIDER: Target("iam.v1", "WorkloadIdentityPoolProvider"),
+    SECRET: Target("secretmanager.v1", "Secret", {"replication.auto": "automatic"}),
+    SECRET_VERSION: Target("secretmanager.v1", "AddSecretVersionRequest", base=("payload",)),
+    SECRET_MEMBER: Target("secretmanager.v1", "Binding", _MEMBER),
     WORKER_POOL: Target(
         "cloudbuild.v1",
         "WorkerPool",
-        "projects.locations.workerPools",
-        (),
         {
-            "name": "@workerPoolId",
+            "name": "",
             "networkConfig": "privatePoolV1Config.networkConfig",
             "privateServiceConnect": "privatePoolV1Config.privateServiceConnect",
             "workerConfig": "privatePoolV1Config.workerConfig",
         },
     ),
-    TRIGGER: Target("cloudbuild.v1", "BuildTrigger", "projects.locations.triggers", (), _TRIGGER),
+    TRIGGER: Target("cloudbuild.v1", "BuildTrigger", _TRIGGER),
     REPOSITORY: Target(
         "artifactregistry.v1",
         "Repository",
-        "projects.locations.repositories",
-        (),
-        {"repositoryId": "@repositoryId", "cleanupPolicies": "cleanupPolicies.*"}
+        {"cleanupPolicies": "cleanupPolicies.*"}
         # The provider takes days and hours too (30d), and turns them into the API's seconds.
         | {"cleanupPolicies.condition.newerThan": "", "cleanupPolicies.condition.olderThan": ""},
     ),
-    REPOSITORY_MEMBER: Target("artifactregistry.v1", "Binding", "projects.locations.repositories", (), _MEMBER),
+    REPOSITORY_MEMBER: Target("artifactregistry.v1", "Binding", _MEMBER),
     RUN_POOL: Target(
         "run.v2",
         "GoogleCloudRunV2WorkerPool",
-        "projects.locations.workerPools",
-        (),
-        {"name": "@workerPoolId", "template.containers.commands": "command", "template.containers.envs": "env"},
+        {"name": "", "template.containers.commands": "command", "template.containers.envs": "env"},
     ),
-    LOG_METRIC: Target("logging.v2", "LogMetric", "projects.metrics"),
+    LOG_METRIC: Target(
+        "logging.v2",
+        "LogMetric",
+    ),
     ALERT_POLICY: Target(
-        "monitoring.v3",
-        "AlertPolicy",
-        "projects.alertPolicies",
-        (),
-        {"alertStrategy.notificationChannelStrategies": "notificationChannelStrategy"},
+        "monitoring.v3", "AlertPolicy", {"alertStrategy.notificationChannelStrategies": "notificationChannelStrategy"}
     ),
     # The name is the id in the URL, and the split is a JSON text.
     AI_ENDPOINT: Target(
         "aiplatform.v1",
         "GoogleCloudAiplatformV1Endpoint",
-        "projects.locations.endpoints",
-        (),
         {"name": "", "location": "", "region": "", "trafficSplit": ""},
     ),
-    NODE_POOL: Target("container.v1", "NodePool", "projects.locations.clusters.nodePools", (), _NODE_POOL),
+    NODE_POOL: Target("container.v1", "NodePool", _NODE_POOL),
     # The location is in the URL, and the provider takes the windows of the policy in forms of its own.
     CLUSTER: Target(
         "container.v1",
         "Cluster",
-        "projects.locations.clusters",
-        (),
         {"location": "", "maintenancePolicy": ""} | {f"nodeConfig.{name}": to for name, to in _NODE_CONFIG.items()},
     ),
 }

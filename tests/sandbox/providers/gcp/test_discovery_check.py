@@ -56,16 +56,6 @@ CASES: dict[str, tuple[str, dict[str, Any], list[str]]] = {
         {**TEMPLATE, "tags": ["ok", "Not ok"]},
         ['tags[1]: "tags" ("Not ok") doesn\'t match regexp "^(?:[a-z](?:[-a-z0-9]{0,61}[a-z0-9])?)$"'],
     ),
-    "a parameter of the method": (
-        types.REGION_TEMPLATE,
-        {**TEMPLATE, "project": "No Project"},
-        [
-            (
-                'project: "project" ("No Project") doesn\'t match regexp "^(?:(?:(?:[-a-z0-9]{1,63}\\.)*(?:[a-z]'
-                '(?:[-a-z0-9]{0,61}[a-z0-9])?):)?(?:[0-9]{1,19}|(?:[a-z0-9](?:[-a-z0-9]{0,61}[a-z0-9])?)))$"'
-            )
-        ],
-    ),
     "an int32": (
         types.REGION_GROUP,
         {**GROUP, **VERSIONS, "targetSize": 2**31},

@@ -121,7 +121,7 @@ def _fill(
             pairs = value if isinstance(value, dict) else {"startup-script": value}
             items = target.setdefault("metadata", {}).setdefault("items", [])
             items.extend({"key": name, "value": text} for name, text in sorted(pairs.items()))
-        elif rename and not rename.startswith("@"):  # other properties are not of the API
+        elif rename:  # other properties are not of the API
             parts = rename.lstrip("/").split(".")
             parent = top if rename.startswith("/") else target
             for name in parts[:-1]:
