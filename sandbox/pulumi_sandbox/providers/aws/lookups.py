@@ -10,8 +10,7 @@ from typing import Any
 import gpu_catalog
 
 from pulumi_sandbox.providers.aws import documents
-from pulumi_sandbox.providers.aws.references import hint
-from pulumi_sandbox.providers.aws.world import ExistingResources
+from pulumi_sandbox.providers.aws.world import ExistingResources, hint
 from pulumi_sandbox.providers.inputs import rows, table
 
 Json = dict[str, Any]
@@ -20,15 +19,20 @@ CLUSTER = "aws:eks/getCluster:getCluster"
 CLUSTER_AUTH = "aws:eks/getClusterAuth:getClusterAuth"
 OFFERINGS = "aws:ec2/getInstanceTypeOfferings:getInstanceTypeOfferings"
 SUBNETS = "aws:ec2/getSubnets:getSubnets"
+# The outputs of a cluster that its lookup has too.
+OF_CLUSTER = (
+    "arn", "createdAt", "endpoint", "identities", "platformVersion", "roleArn", "status", "version", "vpcConfig"
+)  # fmt: skip
 
 
 def refusal(existing: ExistingResources, token: str, arguments: Mapping[str, Any]) -> str:
-    """Return the message of the provider for a missing resource, or an empty string.
+    """Return the message of the provider for a missing cluster, or an empty string.
 
-    If sandbox.yaml lists clusters or subnets, all other clusters or subnets are missing.
+    If sandbox.yaml lists clusters, all other clusters are missing.
     """
     name = str(arguments.get("name") or "")
-    if token in (CLUSTER, CLUSTER_AUTH) and existing.has_patterns_of("cluster/") and not existing.has_cluster(name):
+    listed = any(one.startswith("cluster/") for one in existing.patterns)
+    if token in (CLUSTER, CLUSTER_AUTH) and listed and not existing.has_cluster(name):
         return f"reading EKS Cluster ({name}): couldn't find resource{hint(f'cluster/{name}')}"
     return ""
 
@@ -36,17 +40,11 @@ def refusal(existing: ExistingResources, token: str, arguments: Mapping[str, Any
 def from_world(existing: ExistingResources, token: str, arguments: Mapping[str, Any]) -> Json:
     """Return the results from the world, which override those of the examples."""
     if token == CLUSTER and (cluster := existing.cluster(str(arguments.get("name")))):
-        attributes = {
-            name: cluster.outputs.get(name) for name in ("arn", "createdAt", "endpoint", "identities", "roleArn")
-        }
-        attributes |= {
-            name: cluster.outputs.get(name) for name in ("platformVersion", "status", "version", "vpcConfig")
-        }
-        attributes["certificateAuthorities"] = [table(cluster.outputs.get("certificateAuthority"))]
-        access = table(cluster.outputs.get("accessConfig"))
-        return {name: value for name, value in attributes.items() if value} | (
-            {"accessConfigs": [access]} if access else {}
-        )
+        found = {name: cluster.outputs.get(name) for name in OF_CLUSTER}
+        found["certificateAuthorities"] = [table(cluster.outputs.get("certificateAuthority"))]
+        if access := table(cluster.outputs.get("accessConfig")):
+            found["accessConfigs"] = [access]
+        return {name: value for name, value in found.items() if value}
     return {}
 
 

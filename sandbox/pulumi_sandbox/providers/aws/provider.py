@@ -12,7 +12,7 @@ from typing import Any, ClassVar
 
 from pulumi_sandbox.providers import bridged, sandbox_file
 from pulumi_sandbox.providers.aws import lookups as own_lookups
-from pulumi_sandbox.providers.aws import permissions, pure_functions, references, rules, schema, types
+from pulumi_sandbox.providers.aws import permissions, pure_functions, rules, schema, types, world
 from pulumi_sandbox.providers.aws.ec2 import Ec2
 from pulumi_sandbox.providers.aws.eks import node_groups
 from pulumi_sandbox.providers.aws.eks import outputs as eks_outputs
@@ -159,8 +159,8 @@ class Aws(Cloud):
     def refusals(self, res: Resource) -> Iterable[str]:
         yield from self._not_permitted(res, "update" if res.old_inputs is not None else "create")
         if res.old_inputs is None:
-            yield from references.name_in_use(self.context.world, res.token, res.inputs)
-        yield from references.missing_references(self.existing, res.token, res.inputs)
+            yield from world.name_in_use(self.context.world, res.token, res.inputs)
+        yield from world.missing_references(self.existing, res.token, res.inputs)
 
     def delete_blockers(self, res: Resource) -> Iterable[str]:
         yield from self._not_permitted(res, "delete")

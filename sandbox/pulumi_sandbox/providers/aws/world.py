@@ -1,17 +1,19 @@
-"""The resources that exist in an AWS account of the sandbox.
+"""The resources of an account that exist, and AWS's refusals because another resource is missing or has the same name.
 
-They are in the world (emulated cloud state), in sandbox.yaml or in the examples, or a lookup of this run returned them.
+A resource exists if the world (emulated cloud state) has it, if sandbox.yaml or the examples list it, or if a lookup of
+this run returned it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from typing import Any
 
 from pulumi_sandbox.providers.aws import types
-from pulumi_sandbox.providers.inputs import table
+from pulumi_sandbox.providers.aws.eks import node_groups
+from pulumi_sandbox.providers.inputs import rows, table, text_of
 from pulumi_sandbox.world.store import Record, World
 
 # The type of a resource by the prefix of its id.
@@ -40,24 +42,13 @@ class ExistingResources:
     looked_up: set[str] = field(default_factory=set)
     """The paths of the results of lookups in this run."""
 
-    def is_listed(self, path: str) -> bool:
-        return any(fnmatchcase(path, one) for one in self.patterns)
-
-    def has_patterns_of(self, kind: str) -> bool:
-        """Return True if sandbox.yaml lists resources of a kind: `cluster/`, `subnet-`."""
-        return any(one.startswith(kind) for one in self.patterns)
-
     def exists(self, path: str) -> bool:
-        if path in self.looked_up or self.is_listed(path):
+        if path in self.looked_up or any(fnmatchcase(path, one) for one in self.patterns):
             return True
         kind = next((token for prefix, token in KINDS.items() if path.startswith(prefix)), "")
-        return bool(kind and self.world.get(kind, path)) or path in self._examples()
-
-    def _examples(self) -> list[str]:
-        values = [self.values.get(name) for name in EXAMPLES]
-        return [str(one) for value in values for one in (value if isinstance(value, list) else [value])]
-
-    # -- EKS, which goes by names -------------------------------------------------------------------------------------
+        examples = [self.values.get(name) for name in EXAMPLES]
+        is_example = any(path == value or path in rows(value) for value in examples)
+        return is_example or bool(kind and self.world.get(kind, path))
 
     def cluster(self, name: str) -> Record | None:
         return self.world.get(types.CLUSTER, name)
@@ -71,12 +62,54 @@ class ExistingResources:
         version_of_cluster = cluster.outputs.get("version") if cluster else None
         return str(version_of_cluster or self.values.get("kubernetesVersion") or "")
 
-    # -- launch templates ---------------------------------------------------------------------------------------------
-
     def template(self, reference: Any) -> Record | None:
         """Return the launch template of a node group, by its id or its name."""
         template_id, name = table(reference).get("id"), table(reference).get("name")
         if isinstance(template_id, str) and template_id:
             return self.world.get(types.LAUNCH_TEMPLATE, template_id)
-        rows = self.world.find(types.LAUNCH_TEMPLATE, name=name) if isinstance(name, str) and name else []
-        return next(iter(rows), None)
+        named = self.world.find(types.LAUNCH_TEMPLATE, name=name) if isinstance(name, str) and name else []
+        return next(iter(named), None)
+
+
+# -- refusals ---------------------------------------------------------------------------------------------------------
+
+
+def missing_references(existing: ExistingResources, token: str, inputs: dict[str, Any]) -> Iterator[str]:
+    """Yield the refusals because of clusters and subnets of a node group, and of the image of a tag."""
+    if token == types.NODE_GROUP:
+        cluster, group = text_of(inputs, "clusterName"), text_of(inputs, "nodeGroupName")
+        if not existing.has_cluster(cluster):
+            text = node_groups.NO_CLUSTER.format(cluster)
+            error = node_groups.refused(f"{cluster}:{group}", node_groups.NOT_FOUND, text)
+            yield f"{error}{hint(f'cluster/{cluster}')}"
+        for subnet in rows(inputs.get("subnetIds")):
+            if not existing.exists(subnet):
+                text = f"The subnet ID '{subnet}' does not exist"
+                yield f"{node_groups.refused(f'{cluster}:{group}', node_groups.INVALID, text)}{hint(subnet)}"
+    resource = text_of(inputs, "resourceId")
+    if token == types.TAG and resource.startswith("ami-") and not existing.exists(resource):
+        # The code: docs.aws.amazon.com/AWSEC2/latest/APIReference/errors-overview.html.
+        message = f"InvalidAMIID.NotFound: The image id '[{resource}]' does not exist"
+        yield (
+            f"creating EC2 Tag ({text_of(inputs, 'key')}) for resource ({resource}): operation error EC2: "
+            f"CreateTags, https response error StatusCode: 400, api error {message}{hint(resource)}"
+        )
+
+
+def hint(path: str) -> str:
+    """Return the hint how to list an existing resource in sandbox.yaml."""
+    return f"\n  hint: if the resource exists in the cloud, list it in sandbox.yaml: exists: {{aws: [{path}]}}"
+
+
+def name_in_use(world: World, token: str, inputs: dict[str, Any]) -> Iterator[str]:
+    """Yield AWS's refusal of a second OIDC provider with a URL.
+
+    The URL is unique in the account (docs.aws.amazon.com/IAM/latest/APIReference/API_CreateOpenIDConnectProvider.html).
+    """
+    if token == types.OIDC_PROVIDER and any(_issuer(one.inputs) == _issuer(inputs) for one in world.find(token)):
+        text = f"EntityAlreadyExists: Provider with url {text_of(inputs, 'url')} already exists."
+        yield f"creating IAM OIDC Provider: operation error IAM: CreateOpenIDConnectProvider, {text}"
+
+
+def _issuer(inputs: dict[str, Any]) -> str:
+    return text_of(inputs, "url").removeprefix("https://").rstrip("/")
