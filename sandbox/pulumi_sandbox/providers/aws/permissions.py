@@ -76,11 +76,9 @@ class Denial:
 
 @dataclass(frozen=True)
 class Asked:
-    """What the resources and conditions of a statement may name, such as a role.
+    """What the resources and conditions of a statement may name. An empty text is not known, and matches each pattern.
 
     `arn` is of a secret, a parameter, a bucket or an object.
-
-    An empty text is not known, and matches each pattern.
     """
 
     role: str = ""
@@ -95,8 +93,8 @@ class Asked:
             return any(fnmatchcase(each, pattern) for each in (self.arn or pattern, f"{self.arn}-a1b2c3"))
         of_profile = "InstanceProfile" in action and not action.endswith("ForRole")
         name, kind = (self.profile, "instance-profile") if of_profile else (self.role, "role")
-        arn = f"arn:aws:iam::0:{kind}/{name}"
-        return pattern == "*" or (action.startswith("iam:") and fnmatchcase(arn if name else pattern, pattern))
+        arn = f"arn:aws:iam::0:{kind}/{name}" if name else pattern
+        return pattern == "*" or (action.startswith("iam:") and fnmatchcase(arn, pattern))
 
 
 @dataclass(frozen=True)
@@ -114,12 +112,22 @@ class Caller:
         """Yield the actions of an operation on the resource `name` that the role does not allow."""
         given = inputs or {}
         role = name if token == types.ROLE else text_of(given, "role") or text_of(given, "nodeRoleArn")
-        arn = _parameter(text_of(given, "parentImage"), self.account) or _object(given)
-        asked = Asked(role.rpartition("/")[2], name, text_of(given, "policyArn"), arn)
+        asked = Asked(role.rpartition("/")[2], name, text_of(given, "policyArn"), self._arn(given))
         needed = aws_permissions.RESOURCES.get(token, {}).get(operation, ())
         if old and old.get("assumeRolePolicy") != given.get("assumeRolePolicy"):
             needed = (*needed, aws_permissions.CHANGE_TRUST)
         yield from self._denied(needed, asked)
+
+    def _arn(self, given: Mapping[str, Any]) -> str:
+        """Return the ARN of a parameter with a base image, of a bucket or of an object in it; empty if it is not known.
+
+        The ARNs of AWS's own parameters have no account.
+        """
+        image, bucket, key = (text_of(given, name) for name in ("parentImage", "bucket", "key"))
+        if image.startswith("ssm:/"):
+            path = image.removeprefix("ssm:/")
+            return f"arn:aws:ssm:*:{'' if path.startswith('aws/service/') else self.account}:parameter/{path}"
+        return f"arn:aws:s3:::{bucket}{f'/{key}' if key else ''}" if bucket else ""
 
     def knows(self, token: str) -> bool:
         """Return False for a type of which no actions are known, so that every operation is permitted."""
@@ -173,19 +181,6 @@ def _counts(statement: Mapping[str, Any], action: str, asked: Asked) -> bool:
         and conditions.keys() == {"ArnLike"}
         and any(fnmatchcase(asked.policy or str(each), str(each)) for each in policies)
     )
-
-
-def _parameter(image: str, account: str) -> str:
-    """Return the ARN of the parameter with a base image; empty if no parameter has it. AWS's own have no account."""
-    path = image.removeprefix("ssm:/")
-    owner = "" if path.startswith("aws/service/") else account
-    return "" if path == image else f"arn:aws:ssm:*:{owner}:parameter/{path}"
-
-
-def _object(given: Mapping[str, Any]) -> str:
-    """Return the ARN of a bucket or of an object in it; empty if the bucket's name is not known."""
-    bucket, key = text_of(given, "bucket"), text_of(given, "key")
-    return f"arn:aws:s3:::{bucket}" + (f"/{key}" if key else "") if bucket else ""
 
 
 def _matches(action: str, patterns: Sequence[str]) -> bool:
