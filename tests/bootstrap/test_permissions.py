@@ -21,9 +21,7 @@ from gpu_ci.mailbox.boot import Definition, mail_key, state_key
 from gpu_common import aws_permissions
 from gpu_common.aws_permissions import END_OF_GATE
 from gpu_common.google_permissions import CALLS, LOOKUPS, NEVER_UPDATED, RESOURCES, UPDATE
-from pulumi_sandbox.providers import bridged
 from pulumi_sandbox.providers.aws import schema
-from pulumi_sandbox.providers.aws.tables import REPLACES
 from pulumi_sandbox.providers.gcp.provider import Gcp
 
 from tests.bootstrap.stacks import WIDE, config, staging_with
@@ -206,7 +204,7 @@ def of_aws(rows: Iterable[Row]) -> dict[str, set[str]]:
 
 def on_aws(token: str, name: str) -> bool | None:
     """True if a change of the field replaces the resource."""
-    return bridged.replaces(REPLACES, token, name) if token in REPLACES else schema.replaces(token, name)
+    return schema.replaces(token, name)
 
 
 # The actions of the role on AWS that staging does not use. EFA creates a placement group and a security group. An image

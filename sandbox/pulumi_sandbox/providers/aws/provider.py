@@ -17,7 +17,7 @@ from pulumi_sandbox.providers.aws.ec2 import Ec2
 from pulumi_sandbox.providers.aws.eks import node_groups
 from pulumi_sandbox.providers.aws.eks import outputs as eks_outputs
 from pulumi_sandbox.providers.aws.eks.api import AwsServer, EksApi
-from pulumi_sandbox.providers.aws.tables import ARN_IS_ID, ARNS, ID_FORMS, ID_PREFIXES, NAMING, OVERWRITTEN, REPLACES
+from pulumi_sandbox.providers.aws.types import row
 from pulumi_sandbox.providers.aws.world import KINDS, ExistingResources
 from pulumi_sandbox.providers.cloud import Cloud
 from pulumi_sandbox.providers.diff import Change
@@ -41,7 +41,7 @@ BASE32 = "ABCDEFGHIJKLMNOPQRSTUVWXYZ234567"
 class Aws(Cloud):
     """The provider of AWS.
 
-    Types in tables.py have ids and outputs in AWS's form. Types in types.py are also checked by AWS's schemas.
+    Types in types.toml have ids and outputs in AWS's form. Those with a schema are also checked by it.
     """
 
     package: ClassVar[str] = "aws"
@@ -132,8 +132,7 @@ class Aws(Cloud):
 
     def autoname(self, res: Resource) -> None:
         shape = self.shapes.shape(res.token)
-        naming = NAMING.get(res.token, bridged.Naming())
-        bridged.autoname(res, shape, naming)
+        bridged.autoname(res, shape, row(res.token).naming)
         for name, declared in shape.inputs.properties.items():
             # Like the real provider, convert a policy that is an object to the JSON text that AWS expects.
             if _is_document(declared.type) and _is_known(res.inputs.get(name)):
@@ -144,7 +143,7 @@ class Aws(Cloud):
         yield from rules.rules(res.token, res.inputs)
 
     def replaces(self, token: str, path: str) -> bool | None:
-        return bridged.replaces(REPLACES, token, path) if token in REPLACES else schema.replaces(token, path)
+        return schema.replaces(token, path)
 
     def replaces_by_documentation(self, token: str, path: str) -> bool | None:
         return schema.replaces_by_name(token, path) or super().replaces_by_documentation(token, path)
@@ -185,23 +184,24 @@ class Aws(Cloud):
         return eks_outputs.template_preview(res) if res.token == types.LAUNCH_TEMPLATE else {}
 
     def identity(self, res: Resource) -> str:
-        if res.token in ARN_IS_ID:
+        known = row(res.token)
+        if known.arn_is_id:
             return self._arn(res)
-        if res.token in ID_PREFIXES:
-            return f"{ID_PREFIXES[res.token]}-0{res.suffix(16)}"
-        if res.token in ID_FORMS:
-            return ID_FORMS[res.token].format_map(self._placeholders(res))
+        if known.id_prefix:
+            return f"{known.id_prefix}-0{res.suffix(16)}"
+        if known.id:
+            return known.id.format_map(self._placeholders(res))
         return self._name(res) or f"{_kind(res.token)}-0{res.suffix(16)}"
 
     def _name(self, res: Resource) -> str:
         """Return the name of the resource: from the program, else from its id or outputs, else from the prefix."""
-        key = NAMING.get(res.token, bridged.Naming()).key
+        key = row(res.token).naming.key
         name, prefix = res.inputs.get(key) or res.outputs.get(key), res.inputs.get(f"{key}Prefix")
         if isinstance(name, str) and name:
             return name
         if not isinstance(prefix, str) or not prefix:
             return ""
-        if res.id and (res.token in ID_FORMS or res.token in ARN_IS_ID):
+        if res.id and (row(res.token).id or row(res.token).arn_is_id):
             return re.split("[:/]", res.id)[-1]
         return prefix + res.suffix(PREFIX_DIGITS, "0123456789")
 
@@ -214,10 +214,10 @@ class Aws(Cloud):
         outputs_of_type: dict[str, Any] = {"region": self.region(res), "tagsAll": tags}
         arn = str(res.outputs.get("arn") or "")
         if "arn" in outputs and not arn:
-            outputs_of_type["arn"] = arn = res.id if res.token in ARN_IS_ID else self._arn(res)
+            outputs_of_type["arn"] = arn = res.id if row(res.token).arn_is_id else self._arn(res)
         for name in ("ownerId", "registryId", "accountId"):
             outputs_of_type[name] = self.account
-        key = NAMING.get(res.token, bridged.Naming()).key
+        key = row(res.token).naming.key
         if res.inputs.get(f"{key}Prefix"):
             outputs_of_type[key] = self._name(res)
         match res.token:
@@ -241,15 +241,14 @@ class Aws(Cloud):
         return token in types.TARGETS
 
     def _arn(self, res: Resource) -> str:
-        form = ARNS.get(res.token)
-        if form:
+        if form := row(res.token).arn:
             return "arn:aws:" + form.format_map(self._placeholders(res))
         service = res.token.split(":")[1].split("/")[0]
         return f"arn:aws:{service}:{self.region(res)}:{self.account}:{_kind(res.token)}/{res.id or res.name}"
 
     def _placeholders(self, res: Resource) -> dict[str, Any]:
         inputs = {name: value for name, value in res.inputs.items() if isinstance(value, str | dict)}
-        inputs[NAMING.get(res.token, bridged.Naming()).key] = self._name(res)
+        inputs[row(res.token).naming.key] = self._name(res)
         issuer = str(inputs.get("url") or "").removeprefix("https://").rstrip("/")
         return _Placeholders(
             {
@@ -266,7 +265,7 @@ class Aws(Cloud):
 
     def overwrites(self, token: str) -> bool:
         """Return True for objects of S3: PutObject replaces an object, such as one that a stack has retained."""
-        return token in OVERWRITTEN
+        return row(token).overwritten
 
     # -- lookups ------------------------------------------------------------------------------------------------------
 

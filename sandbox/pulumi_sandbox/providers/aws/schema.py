@@ -8,10 +8,10 @@ from typing import Any, cast
 
 import jsonschema
 
+from pulumi_sandbox.providers import bridged
 from pulumi_sandbox.providers.aws import documents
 from pulumi_sandbox.providers.aws.documents import Document, Node
-from pulumi_sandbox.providers.aws.types import TARGETS
-from pulumi_sandbox.providers.bridged import not_one_of
+from pulumi_sandbox.providers.aws.types import TARGETS, row
 from pulumi_sandbox.providers.paths import parse, text
 from pulumi_sandbox.providers.resource import DEFAULTS, Problem
 from pulumi_sandbox.providers.values import UNKNOWN, Path
@@ -62,9 +62,11 @@ def _place(token: str, region: str, names: tuple[str, ...]) -> Place | None:
 
 
 def replaces(token: str, path: str) -> bool | None:
-    """Return True if a change replaces the resource by CloudFormation's schema, or None for an unmapped type."""
-    target = TARGETS.get(token)
-    if target is None:
+    """Return True if a change replaces the resource by its row or CloudFormation's schema; None for another type."""
+    target = row(token)
+    if target.replaces is not None:
+        return bridged.replaces({token: target.replaces}, token, path)
+    if not target.schema:
         return None
     names = [step for step in parse(path) if isinstance(step, str)]
     if names[0] in ALWAYS_NEW:
@@ -138,7 +140,7 @@ def _value(node: Node, value: Any, path: Path) -> Iterator[Problem]:
         return
     if "enum" in node:
         if value not in node["enum"]:
-            yield not_one_of(text(path), str(path[-1]), value, node["enum"])
+            yield bridged.not_one_of(text(path), str(path[-1]), value, node["enum"])
         return
     rules = {name: node[name] for name in KEYWORDS if name in node and "\\p{" not in str(node[name])}
     for error in jsonschema.Draft7Validator(rules).iter_errors(value):

@@ -1,12 +1,17 @@
-"""The AWS schema of each resource type of pulumi-aws, and the mapping of property names.
+"""The types of pulumi-aws that the sandbox knows beyond their shape in the SDK: one row of types.toml for each.
 
-A property has the same name in both, except for case. Differences are in `fields`. The key is the path of names in
-pulumi-aws. The value is the path in the schema, relative to the parent object.
+A property has the same name in pulumi-aws and in AWS's schema, except for case. Differences are in `fields`. The key is
+the path of names in pulumi-aws. The value is the path in the schema, relative to the parent object.
 """
 
 from __future__ import annotations
 
+import tomllib
 from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from pulumi_sandbox.providers.bridged import Naming
 
 NODE_GROUP = "aws:eks/nodeGroup:NodeGroup"
 CLUSTER = "aws:eks/cluster:Cluster"
@@ -35,97 +40,42 @@ IMAGE_LIFECYCLE = "aws:imagebuilder/lifecyclePolicy:LifecyclePolicy"
 
 
 @dataclass(frozen=True)
-class Target:
-    """One resource type in AWS's schemas."""
+class Row:
+    """What the sandbox knows of one type. Placeholders in `id` and `arn` are inputs, or of Aws._placeholders."""
 
-    schema: str
-    # The path of the resource's properties in CloudFormation's schema.
+    naming: Naming = field(default_factory=Naming)
+    id: str = ""
+    """The form of the id."""
+    id_prefix: str = ""
+    """The prefix of an id that AWS generates, before 17 hexadecimal digits."""
+    arn: str = ""
+    """The ARN after `arn:aws:`."""
+    arn_is_id: bool = False
+    overwritten: bool = False
+    """True if a create replaces an existing resource."""
+    replaces: tuple[str, ...] | None = None
+    """The properties whose change replaces the resource, if CloudFormation's schema does not know them."""
+    schema: str = ""
+    """The type in CloudFormation's schemas, which check the inputs."""
     base: tuple[str, ...] = ()
+    """The path of the resource's properties in the schema."""
     fields: dict[str, str] = field(default_factory=dict)
-    # Objects whose structure differs in pulumi-aws. Their required properties are not checked.
-    loose: frozenset[str] = frozenset()
+    loose: tuple[str, ...] = ()
+    """Objects whose structure differs in pulumi-aws. Their required properties are not checked."""
 
 
-_RULES = {"ingress": "SecurityGroupIngress", "egress": "SecurityGroupEgress"}
+def _row(naming: dict[str, Any], replaces: list[str] | None, **values: Any) -> Row:
+    return Row(Naming(**naming), replaces=None if replaces is None else tuple(replaces), **values)
 
-TARGETS = {
-    NODE_GROUP: Target(
-        "AWS::EKS::Nodegroup",
-        fields={
-            "forceUpdateVersion": "ForceUpdateEnabled",
-            "nodeRoleArn": "NodeRole",
-            "remoteAccess.sourceSecurityGroupIds": "SourceSecurityGroups",
-            "subnetIds": "Subnets",
-        },
-        # The provider accepts source groups without a key; CloudFormation does not.
-        loose=frozenset({"remoteAccess"}),
-    ),
-    CLUSTER: Target(
-        "AWS::EKS::Cluster",
-        fields={"vpcConfig": "ResourcesVpcConfig", "forceUpdateVersion": "Force"},
-    ),
-    LAUNCH_TEMPLATE: Target(
-        "AWS::EC2::LaunchTemplate",
-        base=("LaunchTemplateData",),
-        fields={
-            "description": "/VersionDescription",
-            "name": "/LaunchTemplateName",
-            "networkInterfaces.ipv4Addresses": "PrivateIpAddresses.PrivateIpAddress",
-            "networkInterfaces.ipv4AddressCount": "SecondaryPrivateIpAddressCount",
-            "networkInterfaces.ipv4Prefixes": "Ipv4Prefixes.Ipv4Prefix",
-            "networkInterfaces.ipv6Addresses": "Ipv6Addresses.Ipv6Address",
-            "networkInterfaces.ipv6Prefixes": "Ipv6Prefixes.Ipv6Prefix",
-            "networkInterfaces.securityGroups": "Groups",
-            "securityGroupNames": "SecurityGroups",
-            "tags": "/TagSpecifications.Tags",
-            "vpcSecurityGroupIds": "SecurityGroupIds",
-        },
-    ),
-    SECURITY_GROUP: Target(
-        "AWS::EC2::SecurityGroup",
-        fields={"description": "GroupDescription", "name": "GroupName", **_RULES}
-        | {f"{direction}.cidrBlocks": "CidrIp" for direction in _RULES}
-        | {f"{direction}.ipv6CidrBlocks": "CidrIpv6" for direction in _RULES}
-        | {f"{direction}.protocol": "IpProtocol" for direction in _RULES},
-        loose=frozenset(_RULES),
-    ),
-    PLACEMENT_GROUP: Target("AWS::EC2::PlacementGroup"),
-    ROLE: Target(
-        "AWS::IAM::Role",
-        fields={
-            "assumeRolePolicy": "AssumeRolePolicyDocument",
-            "inlinePolicies": "Policies",
-            "inlinePolicies.name": "PolicyName",
-            "inlinePolicies.policy": "PolicyDocument",
-            "name": "RoleName",
-        },
-        loose=frozenset({"inlinePolicies"}),
-    ),
-    ROLE_POLICY: Target(
-        "AWS::IAM::RolePolicy", fields={"name": "PolicyName", "policy": "PolicyDocument", "role": "RoleName"}
-    ),
-    POLICY: Target("AWS::IAM::ManagedPolicy", fields={"name": "ManagedPolicyName", "policy": "PolicyDocument"}),
-    INSTANCE_PROFILE: Target("AWS::IAM::InstanceProfile", fields={"name": "InstanceProfileName", "role": "Roles"}),
-    OIDC_PROVIDER: Target(
-        "AWS::IAM::OIDCProvider", fields={"clientIdLists": "ClientIdList", "thumbprintLists": "ThumbprintList"}
-    ),
-    IMAGE_COMPONENT: Target(
-        "AWS::ImageBuilder::Component",
-    ),
-    IMAGE_RECIPE: Target(
-        "AWS::ImageBuilder::ImageRecipe",
-        fields={
-            "systemsManagerAgent": "AdditionalInstanceConfiguration.SystemsManagerAgent",
-            "userDataBase64": "AdditionalInstanceConfiguration.UserDataOverride",
-        },
-    ),
-    BUILD_MACHINES: Target(
-        "AWS::ImageBuilder::InfrastructureConfiguration",
-    ),
-    IMAGE_DISTRIBUTION: Target(
-        "AWS::ImageBuilder::DistributionConfiguration",
-    ),
-    IMAGE_PIPELINE: Target("AWS::ImageBuilder::ImagePipeline"),
-    IMAGE_LIFECYCLE: Target("AWS::ImageBuilder::LifecyclePolicy"),
-    GROUP_TAG: Target("AWS::AutoScaling::AutoScalingGroup", fields={"tag": "Tags"}),
+
+ROWS = {
+    token: _row(values.pop("naming", {}), values.pop("replaces", None), **values)
+    for token, values in tomllib.loads(Path(__file__).with_name("types.toml").read_text(encoding="utf-8")).items()
 }
+TARGETS = {token: row for token, row in ROWS.items() if row.schema}
+NO_ROW = Row()
+
+
+def row(token: str) -> Row:
+    """Return the row of a type, or an empty one."""
+    return ROWS.get(token, NO_ROW)

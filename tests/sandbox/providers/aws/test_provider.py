@@ -8,8 +8,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from pulumi_sandbox.providers.aws import tables as aws_tables
+from pulumi_sandbox.providers.aws import types
 from pulumi_sandbox.providers.aws.provider import Aws
+from pulumi_sandbox.providers.bridged import Naming
 from pulumi_sandbox.providers.values import UNKNOWN
 
 from tests.sandbox.providers.clouds import Bench
@@ -104,19 +105,12 @@ def test_what_replaces_a_node_group_is_what_the_real_provider_forces_new(bench: 
     assert [replaces(one) for one in ("launchTemplate.version", "scalingConfig.maxSize", "labels.a")] == [False] * 3
 
 
-def test_the_tables_name_only_what_the_sdk_has(bench: Bench) -> None:
+def test_the_rows_name_only_what_the_sdk_has(bench: Bench) -> None:
     shapes = bench.cloud.shapes
-    tables = (
-        aws_tables.NAMING, aws_tables.ID_PREFIXES, aws_tables.ID_FORMS, aws_tables.ARNS,
-        aws_tables.REPLACES,
-    )  # fmt: skip
-    assert [token for table in tables for token in table if token not in shapes.tokens] == []
+    assert [token for token in types.ROWS if token not in shapes.tokens] == []
     known = {"region", "account", "issuer", "slug", "uuid"}
-    for table in (aws_tables.ID_FORMS, aws_tables.ARNS):
-        for token, form in table.items():
-            used = set(re.findall(r"\{(\w+)\}", form)) - known
-            assert used <= shapes.shape(token).inputs.properties.keys(), token
-    for token, naming in aws_tables.NAMING.items():
-        assert not shapes.shape(token).inputs.properties[naming.key].required, token
-    for token, paths in aws_tables.REPLACES.items():
-        assert {path.split(".")[0] for path in paths} <= shapes.shape(token).inputs.properties.keys(), token
+    for token, row in types.ROWS.items():
+        inputs = shapes.shape(token).inputs.properties
+        assert set(re.findall(r"\{(\w+)\}", row.id + row.arn)) - known <= inputs.keys(), token
+        assert row.naming == Naming() or not inputs[row.naming.key].required, token
+        assert {path.split(".")[0] for path in row.replaces or ()} <= inputs.keys(), token
