@@ -26,41 +26,11 @@ from pulumi_sandbox.providers.resource import Resource
 from pulumi_sandbox.providers.sdk.reader import snake
 from pulumi_sandbox.providers.sdk.replace import PLACEHOLDER
 
-_MEMBER = "{role}/{member}"
-# The id that Pulumi shows and `pulumi import` accepts. A placeholder is an input, or one of `_placeholders`.
-IDS = {
-    types.TEMPLATE: "projects/{project}/global/instanceTemplates/{name}",
-    types.REGION_TEMPLATE: "projects/{project}/regions/{region}/instanceTemplates/{name}",
-    types.REGION_GROUP: "projects/{project}/regions/{region}/instanceGroupManagers/{name}",
-    types.NETWORK: "projects/{project}/global/networks/{name}",
-    types.FIREWALL: "projects/{project}/global/firewalls/{name}",
-    types.SUBNETWORK: "projects/{project}/regions/{region}/subnetworks/{name}",
-    types.ROUTER: "projects/{project}/regions/{region}/routers/{name}",
-    types.ROUTER_NAT: "{project}/{region}/{router}/{name}",
-    types.ACCOUNT: "projects/{project}/serviceAccounts/{email}",
-    types.ACCOUNT_MEMBER: f"{{serviceAccountId}}/{_MEMBER}",
-    types.PROJECT_MEMBER: f"{{ownProject}}/{_MEMBER}",
-    types.CUSTOM_ROLE: "projects/{project}/roles/{roleId}",
-    types.POOL: "{pool}",
-    types.POOL_PROVIDER: "{pool}/providers/{workloadIdentityPoolProviderId}",
-    types.SECRET: "projects/{project}/secrets/{secretId}",
-    types.SECRET_MEMBER: f"projects/{{project}}/secrets/{{secretName}}/{_MEMBER}",
-    types.REPOSITORY: "{repository}",
-    types.REPOSITORY_MEMBER: f"{{repository}}/{_MEMBER}",
-    types.WORKER_POOL: "projects/{project}/locations/{location}/workerPools/{name}",
-    # Cloud Build creates the id of a trigger; the id differs from the name.
-    types.TRIGGER: "projects/{project}/locations/{locationOrGlobal}/triggers/{uuid}",
-    types.RUN_POOL: "projects/{project}/locations/{location}/workerPools/{name}",
-    types.LOG_METRIC: "{name}",
-    types.AI_ENDPOINT: "projects/{project}/locations/{location}/endpoints/{name}",
-    types.ALERT_POLICY: "projects/{project}/alertPolicies/{number}",
-}
-
 
 def identity(token: str, inputs: Values, site: Site) -> str:
-    if token in types.IN_REGION_OR_ZONE:
+    if types.placed(token) == "region or zone":
         return gke.identity(token, inputs, site)
-    made = IDS[token].format_map(_placeholders(inputs, site))
+    made = types.TARGETS[token].id.format_map(_placeholders(inputs, site))
     condition = text_of(table(inputs.get("condition")), "title") if token in types.MEMBERS else ""
     return f"{made}/{condition}" if condition else made
 
@@ -174,12 +144,13 @@ def computed(token: str, inputs: Values, old: Values, site: Site, path: str) -> 
     """Return the outputs that the provider adds to the inputs, and that programs read."""
     project, region, _ = site.place(inputs)
     at = Located(inputs, old, site, path, region)
-    made = {} if token in types.WITHOUT_PROJECT else {"project": project}
-    if token in types.IN_REGION:
+    row = types.TARGETS[token]
+    made: Values = {"project": project} if row.project else {}
+    if row.place == "region":
         made["region"] = region
-    if token in types.LABELLED:
+    if row.labels:
         made |= labels(inputs, site)
-    if token in _LINKED:
+    if row.self_link:
         made["selfLink"] = self_link(path)
     return made | (_KINDS[token](at) if token in _KINDS else {})
 
@@ -243,7 +214,6 @@ def _subnetwork(at: Located) -> Values:
     return {"network": self_link(path), "privateIpGoogleAccess": bool(at.inputs.get("privateIpGoogleAccess"))}
 
 
-_LINKED = (*types.TEMPLATES, types.REGION_GROUP, types.NETWORK, types.SUBNETWORK, types.FIREWALL, types.ROUTER)
 _KINDS: dict[str, Callable[[Located], Values]] = {
     **dict.fromkeys(types.TEMPLATES, _template),
     types.REGION_GROUP: _group,

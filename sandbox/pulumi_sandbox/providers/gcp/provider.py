@@ -174,15 +174,15 @@ class Gcp(Cloud):
 
     def _place(self, res: Resource) -> Iterator[Problem]:
         """Yield the provider's errors for a missing project or region (tpgresource/utils.go)."""
-        if res.token not in types.TARGETS or res.token in types.WITHOUT_PROJECT:
+        if res.token not in types.TARGETS or not types.TARGETS[res.token].project:
             return
         site = self.site(res)
         is_placed = res.inputs.get("location") is UNKNOWN or gke.location(res.inputs, site)
-        if res.token in types.IN_REGION_OR_ZONE and not is_placed:
+        if types.placed(res.token) == "region or zone" and not is_placed:
             text = "Unable to determine location: region/zone not configured in resource/provider config"
             yield Problem("location", text, "set gcp:region, or location on the resource")
         needed = ["project"] * (res.token != types.PROJECT_MEMBER)
-        needed += ["region"] * (res.token in types.IN_REGION)
+        needed += ["region"] * (types.placed(res.token) == "region")
         for name, value in zip(("project", "region"), site.place(res.inputs), strict=False):
             if name in needed and not value and res.inputs.get(name) is not UNKNOWN:
                 yield Problem(name, f"{name}: required field is not set", f"set gcp:{name}, or {name} on the resource")
@@ -250,15 +250,13 @@ class Gcp(Cloud):
             return {}
         site = self.site(res)
         project, region, _ = site.place(res.inputs)
-        known: dict[str, Any] = (
-            {} if res.token in types.WITHOUT_PROJECT else {"project": res.inputs.get("project") or project}
-        )
-        for name, tokens in (("region", types.IN_REGION), ("location", types.IN_LOCATION)):
-            if res.token in tokens:
-                known[name] = res.inputs.get(name) or region
-        if res.token in types.IN_REGION_OR_ZONE:
+        row = types.TARGETS[res.token]
+        known: dict[str, Any] = {"project": res.inputs.get("project") or project} if row.project else {}
+        if row.place in ("region", "location"):
+            known[row.place] = res.inputs.get(row.place) or region
+        elif row.place:
             known["location"] = res.inputs.get("location") or gke.location(res.inputs, site)
-        if res.token in types.LABELLED and res.inputs.get("labels") is not UNKNOWN:
+        if row.labels and res.inputs.get("labels") is not UNKNOWN:
             known |= labels(res.inputs, site)
         account = res.inputs.get("accountId")
         if res.token == types.ACCOUNT and isinstance(account, str) and isinstance(known["project"], str):
@@ -286,7 +284,7 @@ class Gcp(Cloud):
             plain_outputs, shape = {**outputs.plain(res, site), **kms.outputs(res)}, self.shapes.shape(res.token)
             plain_outputs |= self._default_place(res, site)
             return {name: value for name, value in plain_outputs.items() if name in shape.outputs}
-        if res.token in types.IN_REGION_OR_ZONE:
+        if types.placed(res.token) == "region or zone":
             return self._container(res, site)
         outputs_of_type = outputs.computed(res.token, res.inputs, res.outputs, site, res.id)
         if res.token in types.TEMPLATES and not res.inputs.get("name"):

@@ -1,4 +1,4 @@
-"""The resources that a resource refers to, one row for each type, and the errors for those that are missing."""
+"""The errors for missing resources that a resource refers to."""
 
 from __future__ import annotations
 
@@ -18,24 +18,6 @@ POOL_MEMBER = re.compile(
     r"principal(Set)?://iam\.googleapis\.com/projects/(?P<number>[0-9]+)/"
     r"(?P<pool>locations/global/workloadIdentityPools/[^/]+)"
 )
-_NETWORK, _SUBNETWORK = "networkInterfaces.network", "networkInterfaces.subnetwork"
-_MEMBER = ("member", "member")
-# The inputs that refer to a resource, and the kind of the resource.
-REFERENCES: dict[str, tuple[tuple[str, str], ...]] = {
-    **dict.fromkeys((types.SUBNETWORK, types.FIREWALL, types.ROUTER), (("network", "network"),)),
-    **dict.fromkeys(
-        types.TEMPLATES, ((_NETWORK, "network"), (_SUBNETWORK, "subnetwork"), ("serviceAccount.email", "account"))
-    ),
-    # Google reports a missing worker pool only when a build starts. No build of this trigger can ever start.
-    types.TRIGGER: (("serviceAccount", "account"), ("build.options.workerPool", "workerPool")),
-    types.RUN_POOL: (("template.serviceAccount", "account"), ("template.volumes.secret.secret", "secret")),
-    types.NODE_POOL: (("cluster", "cluster"), ("nodeConfig.serviceAccount", "account")),
-    types.PROJECT_MEMBER: (_MEMBER,),
-    types.ACCOUNT_MEMBER: (("serviceAccountId", "account"), _MEMBER),
-    types.SECRET_MEMBER: (("secretId", "secret"), _MEMBER),
-    types.REPOSITORY_MEMBER: (("repository", "repository"), _MEMBER),
-}
-
 VERSION = "gcp:secretmanager/getSecretVersion:getSecretVersion"
 ACCESS = "gcp:secretmanager/getSecretVersionAccess:getSecretVersionAccess"
 # The provider's text before Google's message: hashicorp/terraform-provider-google@683d638d,
@@ -51,7 +33,8 @@ def missing_references(existing: ExistingResources, token: str, inputs: Inputs, 
     """Yield an error for each wrong reference, as the provider prints it with the API's message."""
     project, region, _ = site.place(inputs)
     failed = f"Error creating {token.rsplit(':', 1)[-1]}: "
-    for name, kind in REFERENCES.get(token, ()):
+    row = types.TARGETS.get(token)
+    for name, kind in row.references.items() if row else ():
         for parent, reference in _found(inputs, name.split(".")):
             owner = str(parent.get("subnetworkProject") or project)
             path = _path(kind, reference, inputs, site, owner)

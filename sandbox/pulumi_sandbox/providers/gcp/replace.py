@@ -1,16 +1,6 @@
 """Decide if a change to a Google resource is an update, a replacement or no change.
 
-The documentation of a type (sdk/replace.py) knows most properties that replace it. Tables here have the others.
-
-Sources: `ForceNew` in terraform-provider-google's schemas at e03b7622 (2026-08-21), which pulumi-gcp bridges
-(google/services/compute/resource_compute_{region_instance_group_manager,network,subnetwork,
-firewall,router,router_nat}.go, google/services/cloudbuild/resource_cloudbuild_{worker_pool,trigger}.go,
-google/services/artifactregistry/resource_artifact_registry_repository.go,
-google/services/logging/resource_logging_metric.go,
-google/services/resourcemanager/resource_google_{service_account,project_iam_custom_role}.go,
-google/services/secretmanager/resource_secret_manager_{secret,secret_version}.go,
-google/services/container/{node_config,resource_container_node_pool}.go,
-google/tpgiamresource/resource_iam_member.go).
+The documentation of a type (sdk/replace.py) knows most properties that replace it. types.toml has the others.
 """
 
 from __future__ import annotations
@@ -27,55 +17,6 @@ from pulumi_sandbox.providers.gcp.names import last, relative
 from pulumi_sandbox.providers.gcp.site import Site
 from pulumi_sandbox.providers.paths import parse
 from pulumi_sandbox.providers.resource import Resource
-
-# All of a GPU's block, with the driver: the API can change the driver in place, but the provider replaces the pool
-# (hashicorp/terraform-provider-google#23248).
-_NODE_CONFIG = {
-    "advancedMachineFeatures", "bootDiskKmsKey", "confidentialNodes.confidentialInstanceType",
-    "enableConfidentialStorage", "ephemeralStorageLocalSsdConfig", "flexStart", "guestAccelerators",
-    "hostMaintenancePolicy", "localNvmeSsdBlockConfig", "localSsdCount", "localSsdEncryptionMode", "maxRunDuration",
-    "metadata", "minCpuPlatform", "nodeGroup", "oauthScopes", "preemptible", "reservationAffinity", "sandboxConfig",
-    "secondaryBootDisks", "serviceAccount", "shieldedInstanceConfig", "soleTenantConfig", "spot",
-}  # fmt: skip
-_POOL_NETWORK = {
-    "acceleratorNetworkProfile", "additionalNodeNetworkConfigs", "additionalPodNetworkConfigs", "createPodRange",
-    "podCidrOverprovisionConfig", "podIpv4CidrBlock", "podRange", "subnetwork",
-}  # fmt: skip
-FORCE_NEW: dict[str, set[str]] = {
-    types.REGION_GROUP: {
-        "baseInstanceName", "description", "distributionPolicyZones", "params", "targetSizePolicies.mode",
-    },
-    types.NETWORK: {"autoCreateSubnetworks", "description", "internalIpv6Range", "networkProfile", "params"},
-    types.SUBNETWORK: {
-        "description", "internalIpv6Prefix", "network", "params", "reservedInternalRange", "resolveSubnetMask",
-    },
-    types.FIREWALL: {"direction", "params"},
-    types.ACCOUNT: {"accountId"},
-    types.SECRET: {"tags"},
-    types.SECRET_VERSION: {"isSecretDataBase64", "secretData", "secretDataWoVersion"},
-    types.ROUTER: {"encryptedInterconnectRouter", "nccGateway", "network", "params"},
-    types.ROUTER_NAT: {"endpointTypes", "initialNatIps", "type"},
-    types.WORKER_POOL: {"networkConfig", "privateServiceConnect"},
-    types.REPOSITORY: {
-        "format", "kmsKeyName", "mavenConfig.allowSnapshotOverwrites", "mavenConfig.versionPolicy", "mode",
-        "remoteRepositoryConfig",
-    },
-    types.CUSTOM_ROLE: {"roleId"},
-    types.LOG_METRIC: {"metricDescriptor.labels.key", "metricDescriptor.labels.valueType"},
-    types.AI_ENDPOINT: {"dedicatedEndpointEnabled", "encryptionSpec.kmsKeyName", "network"},
-    types.NODE_POOL: {
-        "cluster", "maxPodsPerNode", "name", "namePrefix", "placementPolicy", "queuedProvisioning",
-        *(f"nodeConfig.{name}" for name in _NODE_CONFIG), *(f"networkConfig.{name}" for name in _POOL_NETWORK),
-    },
-}  # fmt: skip
-# Properties that are changed in place, although the documentation of the type reads as if a change replaced it.
-IN_PLACE: dict[str, set[str]] = {
-    types.SUBNETWORK: {"ipCollection", "ipv6AccessType"},
-    types.TRIGGER: {"name"},
-    types.LOG_METRIC: {"name"},
-    # The provider handles this input itself, and never sends it to Google.
-    **{token: {"deletionPolicy"} for token in types.TEMPLATES},
-}
 
 # Fields where a name, a partial link and a full link are equal (CompareSelfLinkOrResourceName and
 # CompareSelfLinkRelativePaths upstream).
@@ -106,14 +47,15 @@ def names(path: str) -> tuple[str, ...]:
 def replaces(token: str, path: str) -> bool | None:
     """Return True if a change at the path replaces the resource; None if only the documentation may know."""
     steps = names(path)
-    if steps[0] in IN_PLACE.get(token, ()):
+    row = types.TARGETS.get(token)
+    if row and steps[0] in row.in_place:
         return False
     # A grant is never changed (resource_iam_member.go), and the API of templates has no method that changes them.
     if re.search("I[aA][mM]Member$", token) or token in types.TEMPLATES:
         return True
     # Adding or removing a whole block counts as a change of each of its fields.
     changed = ".".join(steps) + "."
-    found = FORCE_NEW.get(token, set())
+    found = row.replaces if row else ()
     return any(changed.startswith(f"{one}.") or one.startswith(changed) for one in found) or None
 
 

@@ -7,7 +7,6 @@ from typing import Any
 import pytest
 from pulumi_sandbox.providers.gcp import types
 from pulumi_sandbox.providers.gcp.provider import Gcp
-from pulumi_sandbox.providers.gcp.replace import FORCE_NEW
 from pulumi_sandbox.providers.values import UNKNOWN, Decoded
 
 from tests.sandbox.providers.gcp.conftest import GROUP, Google
@@ -39,8 +38,8 @@ def test_a_change_replaces_or_updates(where: tuple[str, str], expected: bool | N
 
 def test_the_table_names_only_properties_there_are(google: Google) -> None:
     wrong = []
-    for token in FORCE_NEW:
-        for path in FORCE_NEW[token]:
+    for token, row in types.TARGETS.items():
+        for path in (*row.replaces, *row.in_place):
             known = google.cloud.shapes.shape(token).inputs
             for name in path.split("."):
                 if name not in known.properties:
