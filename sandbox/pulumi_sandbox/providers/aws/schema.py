@@ -1,4 +1,4 @@
-"""Check inputs by AWS's schemas (documents.py), with the mapping of names in types.py."""
+"""Check inputs by AWS's schemas (documents.py), with the mapping of names in types.toml."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """Check inputs against Google's discovery documents, which google-api-python-client contains.
 
-A discovery document is the schema of one Google API. types.py says which field of it a Pulumi property becomes.
+A discovery document is the schema of one Google API. types.toml says which field of it a Pulumi property becomes.
 """
 
 from __future__ import annotations

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import gpu_catalog
-
 Json = dict[str, Any]
 
 CREDENTIALS = (
@@ -134,9 +132,3 @@ def private_pool_quota(project_number: str) -> str:
         "insufficient quota to create a new worker pool; see https://cloud.google.com/build/quotas, details: []\n"
         " details: map[]"
     )
-
-
-def other_zones(offer: gpu_catalog.Machine | None, zone: str) -> list[str]:
-    """Return the other zones of the region that offer the machine, as `zonesAvailable` may name them."""
-    region = gpu_catalog.region_of(zone)
-    return [one for one in gpu_catalog.zones(offer, region) if one != zone] if offer else []

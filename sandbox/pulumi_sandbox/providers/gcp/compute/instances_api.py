@@ -237,13 +237,10 @@ class Instances:
     def _machine_type(self, project: str, zone: str, instance: Json) -> machine_types.MachineType:
         name = last(str(instance.get("machineType", "")))
         machine_type = machine_types.machine(name)
-        problem = f"Machine type with name '{name}' does not exist in zone '{zone}'."
-        if machine_type:
-            problem = machine_types.not_in(zone, machine_type, attached(instance)[0])
-        if machine_type is None or problem:
-            raise errors.invalid(
-                "resource.machineType", self_link(in_zone(project, zone, "machineTypes", name)), problem
-            )
+        if machine_type is None:
+            problem = f"Machine type with name '{name}' does not exist in zone '{zone}'."
+            link = self_link(in_zone(project, zone, "machineTypes", name))
+            raise errors.invalid("resource.machineType", link, problem)
         return machine_type
 
     def _new_account_error(self, instance: Json) -> tuple[int, Json] | None:
@@ -266,7 +263,7 @@ class Instances:
             return 403, fault_error(fault, errors.quota(metric, region_of(zone)))
         if fault := self.world.take_fault("stockout", INSTANCE, last(path), zone=zone, id=path):
             gpu, number = (card, count) if card else (machine_type.accelerator, machine_type.gpus)
-            others = errors.other_zones(offer, zone)
+            others = machine_types.other_zones(offer, zone)
             attachment = f"{gpu}:{number}" if gpu else ""
             return 503, fault_error(fault, errors.stockout(project, zone, machine_type.name, attachment, others))
         return None

@@ -8,7 +8,6 @@ from functools import cache
 
 import gpu_catalog
 
-SHARED_CORE = ("f1-micro", "g1-small", "e2-micro", "e2-small", "e2-medium")
 GENERAL_PATTERN = r"[a-z][a-z0-9]*(?:-[a-z0-9]+)+"
 WORKSTATION = "-vws"  # the suffix of an accelerator type's virtual workstation variant, which is the same GPU
 
@@ -38,23 +37,15 @@ def short(name: str) -> str:
 
 @cache
 def machine(name: str) -> MachineType | None:
-    """Return the machine type of this name; None if Compute Engine cannot have it."""
+    """Return the machine type of this name; None if it is no name of a machine type."""
     if gpu_catalog.takes_accelerator(name):
         shape = gpu_catalog.n1_shape(name)
         return MachineType(name, shape.vcpus, shape.memory_gib)
     try:
         offer = gpu_catalog.machine(name, "gcp")
     except LookupError:
-        if name.split("-")[0] in series() and name not in SHARED_CORE:
-            return None  # the catalog has all types of this series, but not this name
         return MachineType(name) if re.fullmatch(GENERAL_PATTERN, name) else None
     return None if offer.attached else MachineType(name, offer.vcpus, offer.memory_gib, offer)
-
-
-@cache
-def series() -> frozenset[str]:
-    """Return the series for which the catalog has every type."""
-    return frozenset(name.split("-")[0] for name in gpu_catalog.machine_types("gcp"))
 
 
 def offer_of(machine_type: MachineType, attached: str = "") -> gpu_catalog.Machine | None:
@@ -68,14 +59,9 @@ def offer_of(machine_type: MachineType, attached: str = "") -> gpu_catalog.Machi
     return gpu_catalog.attached("n1-standard-1", accelerator)
 
 
-def not_in(zone: str, machine_type: MachineType, attached: str) -> str:
-    """Return the API's message if a zone does not have a machine type or its accelerator, or an empty string."""
-    offer = offer_of(machine_type, attached)
-    if offer is None or offer.is_in(zone):
-        return ""
-    if machine_type.accelerator:
-        return f"Machine type with name '{machine_type.name}' does not exist in zone '{zone}'."
-    return f"The accelerator type '{attached}' does not exist in zone '{zone}'."
+def other_zones(offer: gpu_catalog.Machine | None, zone: str) -> list[str]:
+    """Return the other zones of the region that offer the machine, as `zonesAvailable` of a stockout may name them."""
+    return [one for one in gpu_catalog.zones(offer, gpu_catalog.region_of(zone)) if one != zone] if offer else []
 
 
 def quota_metric(offer: gpu_catalog.Machine, spot: bool) -> str:

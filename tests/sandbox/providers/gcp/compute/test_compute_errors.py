@@ -35,7 +35,7 @@ def test_an_insert_that_google_refuses_is_refused_with_googles_body(api: Api) ->
         ({**here, "name": "Check"}, (400, "invalid"), "field 'resource.name'"),
         ({**here, "zone": "nowhere"}, (404, "notFound"), "zones/nowhere"),
         ({**here, "zone": "us-east1-b"}, (400, "invalid"), "field 'sourceInstanceTemplate'"),
-        ({**here, "zone": "us-central1-f"}, (400, "invalid"), "field 'resource.machineType'"),
+        ({**here, "machineType": "large"}, (400, "invalid"), "field 'resource.machineType'"),
         ({**here, "serviceAccounts": [account]}, (404, "notFound"), "x@ci-project.iam.gserviceaccount.com"),
     ]
     for body, code, text in cases:
