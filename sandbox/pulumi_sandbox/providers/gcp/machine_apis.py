@@ -8,6 +8,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+import google_crc32c
+
 from pulumi_sandbox.providers.gcp import types
 from pulumi_sandbox.providers.gcp.names import last, part
 from pulumi_sandbox.providers.gcp.permissions import Caller
@@ -26,8 +28,6 @@ UNAUTHENTICATED = (
     "Request had invalid authentication credentials. Expected OAuth 2 access token, login cookie or other valid "
     "authentication credential. See https://developers.google.com/identity/sign-in/web/devconsole-project."
 )
-# RFC 3720, appendix B.4, with the bits of each byte reversed.
-CASTAGNOLI = 0x82F63B78
 
 
 @dataclass
@@ -59,7 +59,7 @@ class MachineApis:
         if not access:
             return as_json(200, {"name": f"{secret}/versions/1", "state": "ENABLED"})
         data = value.encode()
-        payload = {"data": base64.b64encode(data).decode(), "dataCrc32c": str(crc32c(data))}
+        payload = {"data": base64.b64encode(data).decode(), "dataCrc32c": str(google_crc32c.value(data))}
         return as_json(200, {"name": f"{secret}/versions/1", "payload": payload})
 
     def logging(self, call: Call) -> Answer:
@@ -76,7 +76,7 @@ class MachineApis:
             str(entry.get("logName") or call.body.get("logName") or "") for entry in entries if isinstance(entry, dict)
         }
         for project in sorted({part(name, "projects") for name in log_names}):
-            if not any(self._granted(account, types.PROJECT_MEMBER, WRITER_ROLES, project=project)):
+            if not self._has(account, WRITER_ROLES, project):
                 text = "Permission 'logging.logEntries.create' denied on resource (or it may not exist)."
                 return error_answer(403, "PERMISSION_DENIED", text)
         return as_json(200, {})
@@ -85,21 +85,19 @@ class MachineApis:
         project = part(secret, "projects")
         if is_operator(account) or Caller(self.world, account).has(READ_PERMISSION, project):
             return True
-        secret_grants = self._granted(account, types.SECRET_MEMBER, READER_ROLES)
-        return any(_is_for_secret(grant, secret) for grant in secret_grants) or any(
-            self._granted(account, types.PROJECT_MEMBER, READER_ROLES, project=project)
-        )
+        of_secret = self._granted(account, types.SECRET_MEMBER, READER_ROLES)
+        return any(_is_for_secret(grant, secret) for grant in of_secret) or self._has(account, READER_ROLES, project)
 
-    def _granted(self, account: str, kind: str, roles: tuple[str, ...], project: str = "") -> list[dict[str, Any]]:
-        """Return the inputs of the account's grants with one of the roles, in `project` if it is given."""
+    def _has(self, account: str, roles: tuple[str, ...], project: str) -> bool:
+        """Return True if the account has one of the roles in the project."""
+        grants = self._granted(account, types.PROJECT_MEMBER, roles)
+        return any(grant.get("project") in (None, "", project) for grant in grants)
+
+    def _granted(self, account: str, kind: str, roles: tuple[str, ...]) -> list[dict[str, Any]]:
+        """Return the inputs of the account's grants with one of the roles."""
         grants = (grant.inputs for grant in self.world.find(kind))
-        return [
-            grant
-            for grant in grants
-            if grant.get("member") == f"serviceAccount:{account}"
-            and grant.get("role") in roles
-            and (not project or grant.get("project") in (None, "", project))
-        ]
+        member = f"serviceAccount:{account}"
+        return [grant for grant in grants if grant.get("member") == member and grant.get("role") in roles]
 
 
 def _is_for_secret(grant: dict[str, Any], secret: str) -> bool:
@@ -107,16 +105,6 @@ def _is_for_secret(grant: dict[str, Any], secret: str) -> bool:
     reference = str(grant.get("secretId") or "")
     secret_project = part(reference, "projects") or str(grant.get("project") or "")
     return last(reference) == last(secret) and secret_project in ("", part(secret, "projects"))
-
-
-def crc32c(data: bytes) -> int:
-    """Return the CRC32C checksum that Google sends with a secret."""
-    checksum = 0xFFFFFFFF
-    for byte in data:
-        checksum ^= byte
-        for _ in range(8):
-            checksum = (checksum >> 1) ^ (CASTAGNOLI if checksum & 1 else 0)
-    return checksum ^ 0xFFFFFFFF
 
 
 def refusal(world: World, call: Call, project: str, permission: str) -> Answer | None:

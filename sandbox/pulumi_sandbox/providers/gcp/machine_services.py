@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shlex
+from functools import partial
 from pathlib import Path
 
 from pulumi_sandbox.providers import sandbox_file
@@ -39,13 +40,7 @@ def local_services(cloud: Cloud) -> LocalServices:
     installations = sandbox_file.existing_patterns(file, "github", "apps/1234567/installations/*")
     github = GithubAppApi(world, installations, Organizations.read(file))
     buckets = StorageServer(ObjectStorage(world=world))
-    environment_file = cloud.context.workspace.root / "serve.env"
-
-    def environment() -> dict[str, str]:
-        return _exported(environment_file)
-
-    builds = Builds(world, buckets.storage, environment)
-
+    builds = Builds(world, buckets.storage, partial(_exported, cloud.context.workspace.root / "serve.env"))
     services: dict[str, Service] = {
         "cloudbuild": builds.answer,
         "github": github.answer,

@@ -6,10 +6,10 @@ import base64
 from pathlib import Path
 from typing import Any
 
+import google_crc32c
 import pulumi_sandbox
 import pytest
 from pulumi_sandbox.providers import rsa_key
-from pulumi_sandbox.providers.gcp.machine_apis import crc32c
 from pulumi_sandbox.providers.machines import settings
 from pulumi_sandbox.providers.machines.metadata import token_of
 from pulumi_sandbox.providers.sandbox_file import SettingsError
@@ -28,7 +28,7 @@ def test_a_machine_that_was_granted_a_secret_reads_it(client: Client) -> None:
     value = base64.b64decode(answer["payload"]["data"])
     assert (status, answer["name"]) == (200, f"{KEY}/versions/1")
     assert value.decode() == rsa_key.private_key(client.google.world)
-    assert answer["payload"]["dataCrc32c"] == str(crc32c(value))
+    assert answer["payload"]["dataCrc32c"] == str(google_crc32c.value(value))
 
 
 @pytest.mark.parametrize(
