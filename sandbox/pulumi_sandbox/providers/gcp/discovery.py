@@ -22,15 +22,6 @@ from pulumi_sandbox.providers.values import Path as ValuePath
 
 Node = dict[str, Any]
 
-WHOLE_NUMBERS = {
-    "int32": (-(2**31), 2**31 - 1),
-    "uint32": (0, 2**32 - 1),
-    "int64": (-(2**63), 2**63 - 1),
-    "uint64": (0, 2**64 - 1),
-}
-# Besides `readOnly`, the documents mark output-only fields with these descriptions.
-OUTPUT_ONLY = ("[Output Only]", "Output only.", "Output Only.")
-
 
 @cache
 def document(name: str) -> Node:
@@ -57,8 +48,7 @@ def _resolved(name: str, node: Node | None) -> Node | None:
     """Return the schema of one element: the node with references and lists resolved."""
     while node is not None and ("$ref" in node or node.get("type") == "array"):
         if "$ref" in node:
-            kept_keys = {key: value for key, value in node.items() if key in ("readOnly", "description")}
-            node = {**document(name)["schemas"][node["$ref"]], **kept_keys}
+            node = document(name)["schemas"][node["$ref"]]
         else:
             # The documents put the pattern of a list's strings on the list, not on its items.
             inherited = {"pattern": node["pattern"]} if "pattern" in node else {}
@@ -132,10 +122,6 @@ def _walk(token: str, value: Any, path: ValuePath) -> Iterator[Problem]:
 
 
 def _check_value(node: Node, value: Any, path: str, name: str) -> Iterator[Problem]:
-    if node.get("readOnly") or node.get("description", "").startswith(OUTPUT_ONLY):
-        # This message is that of the Terraform SDK under the bridge.
-        yield Problem(path, f'Computed attributes cannot be set, but a value was set for "{name}".')
-        return
     if value == "":  # the provider treats an empty string as "not set"
         return
     if "enum" in node:
@@ -143,24 +129,3 @@ def _check_value(node: Node, value: Any, path: str, name: str) -> Iterator[Probl
             yield not_one_of(path, name, value, (one for one in node["enum"] if not one.endswith("UNSPECIFIED")))
     elif isinstance(value, str) and "pattern" in node and not re.fullmatch(node["pattern"].strip("^$"), value):
         yield Problem(path, f'"{name}" ("{value}") doesn\'t match regexp "^(?:{node["pattern"].strip("^$")})$"')
-    yield from _format(node.get("format", ""), value, path, name)
-
-
-def _format(kind: str, value: Any, path: str, name: str) -> Iterator[Problem]:
-    if kind in WHOLE_NUMBERS:
-        low, high = WHOLE_NUMBERS[kind]
-        number = _whole_number(value)
-        if number is None:
-            yield Problem(path, f"expected {name} to be a whole number ({kind}), got {value}")
-        elif not low <= number <= high:
-            yield Problem(path, f"expected {name} to be in the range ({low} - {high}), got {number}")
-    elif kind == "google-duration" and not re.fullmatch(r"-?\d+(?:\.\d{1,9})?s", str(value)):
-        yield Problem(path, f"expected {name} to be a duration in seconds, such as 3.5s, got {value}")
-
-
-def _whole_number(value: Any) -> int | None:
-    if isinstance(value, bool):
-        return None
-    if isinstance(value, int | float):
-        return int(value) if value == int(value) else None
-    return int(value) if re.fullmatch(r"-?\d+", str(value)) else None
