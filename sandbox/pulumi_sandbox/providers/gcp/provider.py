@@ -204,8 +204,7 @@ class Gcp(Cloud):
         yield from self._not_permitted(res, "update" if res.old_inputs is not None else "create")
         site = self.site(res)
         if res.token in types.TARGETS and res.old_inputs is None and res.token != types.SECRET_VERSION:
-            path = outputs.identity(res.token, res.inputs, site)
-            yield from self.existing.name_in_use(res.token, path, str(res.inputs.get("name") or ""))
+            yield from self.existing.name_in_use(res.token, outputs.identity(res.token, res.inputs, site))
         yield from references.missing_references(self.existing, res.token, res.inputs, site)
 
     def delete_blockers(self, res: Resource) -> Iterable[str]:

@@ -57,28 +57,14 @@ class ExistingResources:
 
     # -- at Create and Update -----------------------------------------------------------------------------------------
 
-    def name_in_use(self, token: str, path: str, name: str = "") -> Iterator[str]:
+    def name_in_use(self, token: str, path: str) -> Iterator[str]:
         """Yield the error for a name in use. IAM members have no name; adding a member twice is not an error."""
-        if token == types.TRIGGER:
-            yield from self._trigger_name(path, name)
-            return
         if token in (types.POOL, types.POOL_PROVIDER) and self.world.setting(soft_deleted(path)):
             error = errors.GoogleError(409, "alreadyExists", "Requested entity already exists")
             yield f"Error creating {_kind(token)}: {error}\n  hint: it was deleted, and Google keeps its id for 30 days"
             return
         if token not in (*types.MEMBERS, types.SECRET_VERSION) and self.world.get(token, path):
             yield f"Error creating {_kind(token)}: {errors.already_exists(path)}"
-
-    def _trigger_name(self, path: str, name: str) -> Iterator[str]:
-        """Yield the error for a trigger name in use.
-
-        Names are unique within a project (discovery document cloudbuild v1, BuildTrigger.name).
-        """
-        project = part(path, "projects")
-        for one in self.world.find(types.TRIGGER):
-            if part(one.id, "projects") == project and one.outputs.get("name") == name:
-                error = errors.GoogleError(409, "alreadyExists", f"trigger {name} already exists")
-                yield f"Error creating Trigger: {error}"
 
     # -- at Delete ----------------------------------------------------------------------------------------------------
 

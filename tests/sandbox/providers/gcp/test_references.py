@@ -144,9 +144,6 @@ def test_names_are_taken_once(google: Google) -> None:
     for token, inputs in ((types.ACCOUNT, {"accountId": "runner"}), (types.REPOSITORY, REPOSITORY)):
         made = google.make(token, "one", inputs)
         assert f"Error 409: The resource '{made.id}' already exists, alreadyExists" in refusal(google, token, inputs)
-    google.make(types.TRIGGER, "main", build(serviceAccount=None, name="main"))
-    other = build(serviceAccount=None, name="main", location="us-east1")
-    assert "Error 409: trigger main already exists, alreadyExists" in refusal(google, types.TRIGGER, other)
 
 
 def test_an_identity_pool_has_the_number_of_the_project_and_its_id_stays_in_use(google: Google) -> None:
