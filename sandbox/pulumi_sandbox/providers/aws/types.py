@@ -33,10 +33,6 @@ TAG = "aws:ec2/tag:Tag"
 AMI = "aws:ec2/ami:Ami"
 IMAGE_COMPONENT = "aws:imagebuilder/component:Component"
 IMAGE_RECIPE = "aws:imagebuilder/imageRecipe:ImageRecipe"
-BUILD_MACHINES = "aws:imagebuilder/infrastructureConfiguration:InfrastructureConfiguration"
-IMAGE_DISTRIBUTION = "aws:imagebuilder/distributionConfiguration:DistributionConfiguration"
-IMAGE_PIPELINE = "aws:imagebuilder/imagePipeline:ImagePipeline"
-IMAGE_LIFECYCLE = "aws:imagebuilder/lifecyclePolicy:LifecyclePolicy"
 
 
 @dataclass(frozen=True)

@@ -54,16 +54,18 @@ class Asked:
 
 def holds(expression: str, asked: Asked) -> bool:
     """Return True if the condition holds."""
-    import celpy
+    from celpy.adapter import json_to_cel
+    from celpy.celparser import CELParseError
+    from celpy.evaluation import CELEvalError
 
     attributes = {
         "storage.googleapis.com/objectListPrefix": asked.list_prefix,
         "iam.googleapis.com/modifiedGrantsByRole": list(asked.roles),
     }
+    given: dict[str, Any] = {"resource": {"name": asked.name}, "api": attributes}
     try:
-        given = {"resource": {"name": asked.name}, "api": attributes}
-        return bool(_program(expression).evaluate({name: celpy.json_to_cel(value) for name, value in given.items()}))
-    except celpy.CELEvalError:
+        return bool(_program(expression).evaluate({name: json_to_cel(value) for name, value in given.items()}))
+    except (CELEvalError, CELParseError):
         return False
 
 

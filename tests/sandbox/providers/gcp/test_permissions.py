@@ -165,6 +165,7 @@ def test_a_grant_by_a_role_that_no_stack_created_permits_all(google: Google) -> 
 
 
 CONDITIONS = {
+    "not an expression": False,
     "request.time < timestamp('2026-01-01T00:00:00Z')": False,
     'resource.name.startsWith("projects/ci-project/global/networks/it-")': True,
     'resource.name.extract("/networks/{name}").startsWith("other-")': False,
