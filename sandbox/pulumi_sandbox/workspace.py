@@ -111,10 +111,6 @@ class Workspace:
         return self.root / "world.db"
 
     @property
-    def cache(self) -> Path:
-        return self.root / "cache"
-
-    @property
     def settings_file(self) -> Path:
         """The file with the user's fixtures and guest settings. It need not exist."""
         return self.project / "sandbox.yaml"
@@ -141,7 +137,7 @@ class Workspace:
 
     def prepare(self) -> None:
         """Create the folders and files that the environment names."""
-        for folder in (self.home, self.backend, self.cache, self.root / "gcloud"):
+        for folder in (self.home, self.backend, self.root / "gcloud"):
             folder.mkdir(parents=True, exist_ok=True)
         # The CLI always logs every property, which is half the work of an `up`
         # (pulumi/pulumi v3.259.0, pkg/logging, StartLogging). A file in place of the log folder makes the CLI skip

@@ -211,20 +211,19 @@ class Cloud:
     def shapes(self) -> Shapes:
         from pulumi_sandbox.providers.sdk.shapes import Shapes
 
-        return Shapes.for_package(self.package, self.context.workspace.cache)
+        return Shapes(self.package)
 
     @cached_property
     def placeholders(self) -> Placeholders:
         from pulumi_sandbox.providers.placeholders import Placeholders
-        from pulumi_sandbox.providers.sdk.reader import OutputReader
 
-        return Placeholders(self.shapes, OutputReader(self.package))
+        return Placeholders(self.shapes)
 
     @cached_property
     def documented(self) -> DocumentedReplacements:
         from pulumi_sandbox.providers.sdk.replace import DocumentedReplacements
 
-        return DocumentedReplacements(self.shapes.reader, self.shapes.tokens, self.always_new)
+        return DocumentedReplacements(self.shapes.reader, self.always_new)
 
     @cached_property
     def lookups(self) -> Lookups:

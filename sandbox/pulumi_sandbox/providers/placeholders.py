@@ -15,7 +15,6 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from pulumi_sandbox.providers.sdk.reader import OutputReader
 from pulumi_sandbox.providers.sdk.shapes import Shapes
 from pulumi_sandbox.providers.sdk.types import Type
 from pulumi_sandbox.providers.values import UNKNOWN
@@ -29,12 +28,11 @@ class Placeholders:
     """Makes the placeholders of one SDK."""
 
     shapes: Shapes
-    reader: OutputReader
 
     def never_empty(self, token: str) -> dict[str, Type]:
         """Return the type of each output that is never empty. A type that the SDK does not list has none."""
-        place = self.shapes.tokens.get(token)
-        return self.reader.never_empty(token, *place) if place else {}
+        shape = self.shapes.shape(token)
+        return {name: kind for name, kind in shape.outputs.items() if name in shape.never_empty}
 
     def missing(self, token: str, urn: str, present: Collection[str]) -> dict[str, Any]:
         """Return a placeholder for each output that is never empty, not secret and not present.
@@ -71,7 +69,7 @@ class Placeholders:
             case "object" if kind.name not in inside:
                 return self._object(kind.name, path, computed=computed, inside=(*inside, kind.name))
             case "enum":
-                return next(iter(self.reader.enum(kind.name)), None)
+                return next(iter(self.shapes.enum(kind.name)), None)
             case "union":
                 return self._value(kind.of[0], path, computed=computed, inside=inside)
         return None
@@ -79,7 +77,7 @@ class Placeholders:
     def _object(self, name: str, path: tuple[str, ...], *, computed: bool, inside: tuple[str, ...]) -> dict[str, Any]:
         made = {
             field: self._value(declared.type, (*path, field), computed=computed, inside=inside)
-            for field, declared in self.reader.object(name).properties.items()
+            for field, declared in self.shapes.object(name).properties.items()
             if computed or declared.required or declared.type.kind in ("string", *SIMPLE)
         }
         return {field: value for field, value in made.items() if value is not None}

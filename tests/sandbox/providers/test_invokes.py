@@ -39,7 +39,7 @@ PYTHON = {"string": str, "boolean": bool, "integer": int, "number": (int, float)
 
 @pytest.fixture(scope="module")
 def shapes() -> dict[str, Shapes]:
-    return {package: Shapes.for_package(package) for package in ("gcp", "aws", "kubernetes", "github")}
+    return {package: Shapes(package) for package in ("gcp", "aws", "kubernetes", "github")}
 
 
 @pytest.fixture

@@ -11,7 +11,6 @@ from pulumi_sandbox.providers.aws import types as aws_types
 from pulumi_sandbox.providers.github.types import EMULATED
 from pulumi_sandbox.providers.placeholders import MARK, Placeholders
 from pulumi_sandbox.providers.resource import Refused
-from pulumi_sandbox.providers.sdk.reader import OutputReader
 from pulumi_sandbox.providers.sdk.shapes import Shapes
 from pulumi_sandbox.providers.sdk.types import Type
 from pulumi_sandbox.providers.values import UNKNOWN
@@ -26,7 +25,7 @@ ISSUE = "github:index/issue:Issue"
 
 @pytest.fixture(scope="module")
 def packages() -> dict[str, Placeholders]:
-    return {one: Placeholders(Shapes.for_package(one), OutputReader(one)) for one in ("aws", "gcp", "github")}
+    return {one: Placeholders(Shapes(one)) for one in ("aws", "gcp", "github")}
 
 
 @pytest.fixture
@@ -87,14 +86,14 @@ def fits(placeholders: Placeholders, kind: Type, value: Any) -> bool:
         case "list":
             return isinstance(value, list) and all(fits(placeholders, kind.of[0], one) for one in value)
         case "object":
-            fields = placeholders.reader.object(kind.name).properties
+            fields = placeholders.shapes.object(kind.name).properties
             return isinstance(value, dict) and all(
                 fits(placeholders, fields[name].type, one) for name, one in value.items()
             )
         case "union":
             return any(fits(placeholders, one, value) for one in kind.of)
         case "enum":
-            return value in placeholders.reader.enum(kind.name)
+            return value in placeholders.shapes.enum(kind.name)
     return False
 
 

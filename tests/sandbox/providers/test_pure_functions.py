@@ -16,7 +16,7 @@ POLICY = "aws:iam/getPolicyDocument:getPolicyDocument"
 
 @pytest.fixture(scope="module")
 def lookups() -> dict[str, Lookups]:
-    return {name: Lookups(name, partial(Shapes.for_package, name), pure=cloud_of(name).pure) for name in ("aws",)}
+    return {name: Lookups(name, partial(Shapes, name), pure=cloud_of(name).pure) for name in ("aws",)}
 
 
 def document(lookups: dict[str, Lookups], **arguments: Any) -> Any:

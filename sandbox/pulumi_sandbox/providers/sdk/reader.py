@@ -13,10 +13,10 @@ import importlib.metadata
 import importlib.util
 import json
 import re
-import threading
 from collections.abc import Iterator
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from pathlib import Path
+from typing import NamedTuple
 
 from pulumi_sandbox.providers.sdk.types import ANY, ObjectShape, Property, Shape, Type
 
@@ -25,6 +25,16 @@ PROVIDER_REGISTRATION = re.compile(r'resource_packages="""(.*?)"""', re.DOTALL)
 ARGS_CLASS = re.compile(r"__props__ = (\w+)\.__new__\(")
 SECRET_INPUT = re.compile(r'__props__\.__dict__\["(\w+)"\] = .*pulumi\.Output\.secret\(')
 SECRET_OUTPUTS = re.compile(r"additional_secret_outputs=\[(.*?)\]")
+# The prefix of the name of an object of outputs.
+OUTPUTS = "outputs."
+# A deprecated property has a further decorator.
+GETTER = re.compile(
+    r"""^    @pulumi\.getter(?:\(name="([^"]+)"\))?\n(?:    @_utilities.*?\n)??    def (\w+)\(self\) -> (.*?):\n"""
+    r'''(?:        """\n(.*?)\n        """\n)?''',
+    re.MULTILINE | re.DOTALL,
+)
+CONSTRUCTOR = re.compile(r"^    def __init__\(__self__(?:, \*,\n(.*?))?\):\n", re.MULTILINE | re.DOTALL)
+PARAMETER = re.compile(r"^ +(\w+): (.*?)( = None)?,?$", re.MULTILINE)
 IMPORT = re.compile(r"^from (\.+)(\S*) import (\w+)(?: as (\w+))?$", re.MULTILINE)
 
 SCALAR_NAMES = {"str": "string", "int": "integer", "float": "number", "bool": "boolean", "Any": "any"}
@@ -40,7 +50,7 @@ class SdkReadError(Exception):
 @lru_cache(maxsize=4)
 def text_of(path: Path) -> str:
     # pulumi_gcp/compute/_inputs.py alone has 5 MB, and one check reads several of its classes.
-    return path.read_text(encoding="utf-8")
+    return path.read_bytes().decode()
 
 
 def class_source(text: str, name: str) -> str | None:
@@ -53,26 +63,26 @@ def class_source(text: str, name: str) -> str | None:
     return None
 
 
-def class_of(text: str, name: str) -> ast.ClassDef | None:
-    source = class_source(text, name)
-    if source is None:
-        return None
-    found = ast.parse(source).body[0]
-    return found if isinstance(found, ast.ClassDef) else None
+def class_of(text: str, name: str) -> str:
+    if source := class_source(text, name):
+        return source
+    raise SdkReadError(f"the SDK has no class {name} where its generated code has it")
 
 
-def getters(body: ast.ClassDef) -> Iterator[tuple[str, str, ast.expr | None]]:
-    """Yield each property of a class: its name in Python, its name on the wire and its annotation."""
-    for item in body.body:
-        if not isinstance(item, ast.FunctionDef):
-            continue
-        for decorator in item.decorator_list:
-            call = decorator if isinstance(decorator, ast.Call) else None
-            target = call.func if call else decorator
-            if isinstance(target, ast.Attribute) and target.attr == "getter":
-                named = next((k.value for k in call.keywords if k.arg == "name"), None) if call else None
-                wire = str(named.value) if isinstance(named, ast.Constant) else item.name
-                yield item.name, wire, item.returns
+class Getter(NamedTuple):
+    """One property of a class."""
+
+    python: str
+    """The name in Python."""
+    wire: str
+    annotation: str
+    text: str
+    """The documentation."""
+
+
+def getters(source: str) -> Iterator[Getter]:
+    for wire, python, annotation, text in GETTER.findall(source):
+        yield Getter(python, wire or python, annotation, text)
 
 
 def snake(name: str) -> str:
@@ -93,14 +103,9 @@ class SdkReader:
         self.folder = Path(found.submodule_search_locations[0])
         self.version = importlib.metadata.version(self.module)
 
-    @property
-    def stamp(self) -> str:
-        """A text that changes with the SDK on disk, also if the SDK is edited in place under one version."""
-        root = (self.folder / "__init__.py").stat()
-        return f"{self.version}+{root.st_size}.{root.st_mtime_ns}"
-
+    @cached_property
     def tokens(self) -> dict[str, tuple[str, str]]:
-        """Return the place of each resource type: token -> (folder inside the SDK, class)."""
+        """The place of each resource type: token -> (folder inside the SDK, class)."""
         text = (self.folder / "__init__.py").read_text(encoding="utf-8")
         found = REGISTRATION.search(text)
         if not found:
@@ -114,77 +119,74 @@ class SdkReader:
             tokens[one["token"]] = ("", one["class"])
         return tokens
 
-    def resource(self, token: str, folder: str, name: str) -> Shape:
-        path, text = self.file_of(folder, name)
-        source = class_source(text, name) or ""
-        declared = class_of(text, name)
-        if declared is None:
-            raise SdkReadError(f"{path.name}: {name} is missing")
-        component = any("ComponentResource" in ast.unparse(base) for base in declared.bases)
+    def resource(self, token: str) -> Shape:
+        folder, name = self.tokens[token]
+        text = self.text_with(folder, name)
+        source = class_of(text, name)
         args = ARGS_CLASS.search(source)
         if not args:
-            raise SdkReadError(f"{path.name}: {name} has no class of arguments")
+            raise SdkReadError(f"{self.module}: {name} has no class of arguments")
         body = class_of(text, args.group(1))
-        if body is None:
-            raise SdkReadError(f"{path.name}: {args.group(1)} is missing")
-        wire = {python: on_the_wire for python, on_the_wire, _ in getters(body)}
+        wire = {each.python: each.wire for each in getters(body)}
         secret_outputs = SECRET_OUTPUTS.search(source)
+        outputs = {each.wire: each.annotation for each in getters(source)}
         return Shape(
-            token=token,
-            inputs=self.inputs_of(body, folder, text),
-            outputs={w: self.type_of(kind, folder, text) for _, w, kind in getters(declared) if kind is not None},
+            inputs=self.fields_of(body, folder, text),
+            outputs={one: self.type_of(annotation, folder, text) for one, annotation in outputs.items()},
+            never_empty=frozenset(
+                one for one, annotation in outputs.items() if not annotation.startswith("pulumi.Output[Optional[")
+            ),
             secret_inputs=frozenset(wire[one] for one in SECRET_INPUT.findall(source) if one in wire),
             secret_outputs=frozenset(re.findall(r'"(\w+)"', secret_outputs.group(1)) if secret_outputs else ()),
-            component=component,
         )
 
     def object(self, key: str) -> ObjectShape:
+        """Return the fields of a nested object of inputs or outputs. `key` is the name of its type."""
         folder, name = key.rsplit(":", 1)
-        text = text_of(self.folder / folder / "_inputs.py")
-        body = class_of(text, name)
-        if body is None:
-            raise SdkReadError(f"{self.module}: no input type {key}")
-        return self.inputs_of(body, folder, text)
+        text = text_of(self.folder / folder / ("outputs.py" if name.startswith(OUTPUTS) else "_inputs.py"))
+        return self.fields_of(class_of(text, name.removeprefix(OUTPUTS)), folder, text)
 
     def enum(self, key: str) -> tuple[str | float, ...]:
         folder, name = key.rsplit(":", 1)
-        body = class_of(text_of(self.folder / folder / "_enums.py"), name)
-        if body is None:
-            raise SdkReadError(f"{self.module}: no enum {key}")
         return tuple(
             item.value.value
-            for item in body.body
+            for item in ast.walk(ast.parse(class_of(text_of(self.folder / folder / "_enums.py"), name)))
             if isinstance(item, ast.Assign)
             and isinstance(item.value, ast.Constant)
             and isinstance(item.value.value, str | int | float)
         )
 
-    def file_of(self, folder: str, name: str) -> tuple[Path, str]:
-        """Return the file that declares a class, and its text."""
+    def text_with(self, folder: str, name: str) -> str:
+        """Return the text of the file that declares a class."""
         module_folder = self.folder / folder
         for path in (module_folder / f"{snake(name)}.py", module_folder / f"{name}.py"):
             if path.is_file() and f"\nclass {name}(" in (text := text_of(path)):
-                return path, text
+                return text
         for path in sorted(module_folder.glob("*.py")):
             if not path.name.startswith("_") and f"\nclass {name}(" in (text := path.read_text(encoding="utf-8")):
-                return path, text
+                return text
         raise SdkReadError(f"{self.module}: no class {name} in {folder or 'the root'}")
 
-    def inputs_of(self, body: ast.ClassDef, folder: str, text: str) -> ObjectShape:
-        start = next((f for f in body.body if isinstance(f, ast.FunctionDef) and f.name == "__init__"), None)
-        if start is None:
-            raise SdkReadError(f"{self.module}: {body.name} has no constructor")
-        wire = {python: on_the_wire for python, on_the_wire, _ in getters(body)}
-        properties = {}
-        for argument, default in zip(start.args.kwonlyargs, start.args.kw_defaults, strict=True):
-            kind = self.type_of(argument.annotation, folder, text) if argument.annotation else ANY
-            properties[wire.get(argument.arg, argument.arg)] = Property(kind, default is None)
-        return ObjectShape(properties)
+    def fields_of(self, source: str, folder: str, text: str) -> ObjectShape:
+        """Return the fields of a class: the parameters of its constructor."""
+        constructor = CONSTRUCTOR.search(source)
+        if constructor is None:
+            raise SdkReadError(f"{self.module}/{folder}: a class has no constructor: {source[:80]}")
+        wire = {each.python: each.wire for each in getters(source)}
+        return ObjectShape(
+            {
+                wire.get(name, name): Property(self.type_of(annotation, folder, text), not default)
+                for name, annotation, default in PARAMETER.findall(constructor[1] or "")
+            }
+        )
 
-    def type_of(self, node: ast.expr | None, folder: str, text: str) -> Type:
+    def type_of(self, annotation: str, folder: str, text: str) -> Type:
+        return self._type(ast.parse(annotation, mode="eval").body, folder, text)
+
+    def _type(self, node: ast.expr, folder: str, text: str) -> Type:
         match node:
             case ast.Constant(value=str() as quoted):
-                return self.type_of(ast.parse(quoted, mode="eval").body, folder, text)
+                return self.type_of(quoted, folder, text)
             case ast.Name(id=name) if name in SCALAR_NAMES:
                 return Type(SCALAR_NAMES[name])
             case ast.Attribute(value=ast.Name(id="_builtins" | "builtins"), attr=name) if name in SCALAR_NAMES:
@@ -197,26 +199,28 @@ class SdkReader:
                 return self._reference(ast.unparse(node), folder, text)
             case ast.Subscript(value=wrapper, slice=inner):
                 return self._generic(ast.unparse(wrapper).rsplit(".", 1)[-1], inner, folder, text)
-        raise SdkReadError(f"{self.module}/{folder}: cannot read the type {ast.unparse(node) if node else None}")
+        raise SdkReadError(f"{self.module}/{folder}: cannot read the type {ast.unparse(node)}")
 
     def _generic(self, wrapper: str, inner: ast.expr, folder: str, text: str) -> Type:
         parts = list(inner.elts) if isinstance(inner, ast.Tuple) else [inner]
         if wrapper in TRANSPARENT:
-            return self.type_of(parts[0], folder, text)
+            return self._type(parts[0], folder, text)
         if wrapper in ("Sequence", "List", "list"):
-            return Type("list", (self.type_of(parts[0], folder, text),))
+            return Type("list", (self._type(parts[0], folder, text),))
         if wrapper in ("Mapping", "Dict", "dict"):
-            return Type("map", (self.type_of(parts[1], folder, text),))
+            return Type("map", (self._type(parts[1], folder, text),))
         if wrapper == "Literal":
             return Type("const", name=str(ast.literal_eval(parts[0])))
         if wrapper == "Union":
             # A union lists each object three times: as Args, as its TypedDict and as the output type.
-            kinds = [self.type_of(one, folder, text) for one in parts if not _repeats_object(one)]
+            kinds = [self._type(one, folder, text) for one in parts if not _repeats_object(one)]
             distinct = tuple(dict.fromkeys(kinds))
             return distinct[0] if len(distinct) == 1 else Type("union", distinct)
         raise SdkReadError(f"{self.module}/{folder}: cannot read the type {wrapper}[...]")
 
     def _reference(self, dotted: str, folder: str, text: str) -> Type:
+        if dotted.startswith(OUTPUTS):
+            return Type("object", name=f"{folder}:{dotted}")
         *modules, name = dotted.split(".")
         if "outputs" in modules:
             return ANY
@@ -241,7 +245,7 @@ class SdkReader:
 
 def _repeats_object(node: ast.expr) -> bool:
     quoted = node.value if isinstance(node, ast.Constant) and isinstance(node.value, str) else ""
-    return quoted.endswith("Dict") or quoted.startswith("outputs.")
+    return quoted.endswith("Dict") or quoted.startswith(OUTPUTS)
 
 
 CALL = re.compile(r"pulumi\.runtime\.invoke(?:_single)?\('([^']+)', __args__, opts=opts(?:, typ=(\w+))?\)")
@@ -277,66 +281,14 @@ def _function(reader: SdkReader, token: str, folder: str, text: str, match: re.M
     required = set(REQUIRED.findall(text[start : text.find('"""', start)])) if start >= 0 else set()
     inputs = {
         wire[one.arg]: Property(
-            reader.type_of(one.annotation, folder, text) if one.annotation else ANY, one.arg in required
+            reader.type_of(ast.unparse(one.annotation), folder, text) if one.annotation else ANY, one.arg in required
         )
         for one in function.args.args
         if one.arg in wire
     }
-    result = class_of(text, match.group(2)) if match.group(2) else None
     # A function without a result class returns one value under any name.
-    outputs = {"result": Type("any")}
-    if result is not None:
-        outputs = {w: reader.type_of(kind, folder, text) for _, w, kind in getters(result) if kind is not None}
-    return Shape(token, ObjectShape(inputs), outputs)
-
-
-class OutputReader(SdkReader):
-    """The outputs of one installed SDK. Each type is read on first use. Safe to use from several threads."""
-
-    def __init__(self, package: str) -> None:
-        super().__init__(package)
-        self._never_empty: dict[str, dict[str, Type]] = {}
-        self._objects: dict[str, ObjectShape] = {}
-        self._lock = threading.RLock()
-
-    def never_empty(self, token: str, folder: str, name: str) -> dict[str, Type]:
-        """Return the type of each output of a resource that the SDK does not declare as Optional."""
-        with self._lock:
-            if token not in self._never_empty:
-                path, text = self.file_of(folder, name)
-                declared = class_of(text, name)
-                if declared is None:
-                    raise SdkReadError(f"{path.name}: {name} is missing")
-                self._never_empty[token] = {
-                    wire: self.type_of(kind, folder, text)
-                    for _, wire, kind in getters(declared)
-                    if kind is not None and not _is_optional(kind)
-                }
-            return self._never_empty[token]
-
-    def object(self, key: str) -> ObjectShape:
-        """Return the fields of a nested object of outputs."""
-        with self._lock:
-            if key not in self._objects:
-                folder, name = key.rsplit(":", 1)
-                text = text_of(self.folder / folder / "outputs.py")
-                body = class_of(text, name)
-                if body is None:
-                    raise SdkReadError(f"{self.module}: no output type {key}")
-                self._objects[key] = self.inputs_of(body, folder, text)
-            return self._objects[key]
-
-    def _reference(self, dotted: str, folder: str, text: str) -> Type:
-        if dotted.startswith("outputs."):
-            return Type("object", name=f"{folder}:{dotted.removeprefix('outputs.')}")
-        found = super()._reference(dotted, folder, text)
-        return ANY if found.kind == "object" else found
-
-
-def _is_optional(annotation: ast.expr) -> bool:
-    """Return True for `pulumi.Output[Optional[...]]`."""
-    return (
-        isinstance(annotation, ast.Subscript)
-        and isinstance(annotation.slice, ast.Subscript)
-        and ast.unparse(annotation.slice.value) == "Optional"
-    )
+    outputs = {"result": ANY}
+    if match.group(2):
+        result = getters(class_of(text, match.group(2)))
+        outputs = {each.wire: reader.type_of(each.annotation, folder, text) for each in result}
+    return Shape(ObjectShape(inputs), outputs)

@@ -13,7 +13,6 @@ change of any other property is an update.
 
 from __future__ import annotations
 
-import ast
 import re
 from collections.abc import Collection, Iterator
 from typing import NamedTuple
@@ -57,9 +56,8 @@ class Documentation(NamedTuple):
 class DocumentedReplacements:
     """The inputs whose change replaces a resource, read from one SDK on the first use of each type."""
 
-    def __init__(self, reader: SdkReader, tokens: dict[str, tuple[str, str]], always: Collection[str]) -> None:
+    def __init__(self, reader: SdkReader, always: Collection[str]) -> None:
         self.reader = reader
-        self.tokens = tokens
         self.always = always
         self._replacing_inputs: dict[str, frozenset[str]] = {}
 
@@ -74,13 +72,13 @@ class DocumentedReplacements:
 
     def import_form(self, token: str) -> str:
         """Return the form of a type's import id, such as `projects/{{project}}/topics/{{name}}`, or an empty text."""
-        return documentation(self.reader, *self.tokens[token]).import_form if token in self.tokens else ""
+        return documentation(self.reader, *self.reader.tokens[token]).import_form if token in self.reader.tokens else ""
 
     def _read_inputs(self, token: str) -> Iterator[str]:
-        if token not in self.tokens:
+        if token not in self.reader.tokens:
             return
-        documented = documentation(self.reader, *self.tokens[token])
-        kind = snake(self.tokens[token][1])
+        documented = documentation(self.reader, *self.reader.tokens[token])
+        kind = snake(self.reader.tokens[token][1])
         yield from self.always
         for wire, (python, text) in documented.properties.items():
             if python in documented.imported_by or says_that_change_replaces(text):
@@ -94,21 +92,16 @@ class DocumentedReplacements:
 
 def documentation(reader: SdkReader, folder: str, name: str) -> Documentation:
     """Return the texts of a resource's inputs and the placeholders of its import id."""
-    _, text = reader.file_of(folder, name)
+    text = reader.text_with(folder, name)
     source = class_source(text, name) or ""
     arguments = ARGS_CLASS.search(source)
-    body = class_of(text, arguments.group(1)) if arguments else None
-    if body is None:
+    if not arguments:
         return Documentation({}, ())
-    texts = {
-        item.name: ast.get_docstring(item) or ""
-        for item in reversed(body.body)  # the getter comes before the setter, which has no docstring
-        if isinstance(item, ast.FunctionDef)
-    }
+    body = class_of(text, arguments.group(1))
     imports = _IMPORT.search(source)
     longest = imports or _IMPORT_OF_MEMBER.search(source)
     return Documentation(
-        {wire: (python, texts.get(python, "")) for python, wire, _ in getters(body)},
+        {each.wire: (each.python, each.text) for each in getters(body)},
         tuple(PLACEHOLDER.findall(imports.group(1))) if imports else (),
         longest.group(1).strip() if longest else "",
     )

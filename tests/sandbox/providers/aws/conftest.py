@@ -16,7 +16,7 @@ from pulumi_sandbox.providers.values import Decoded
 
 from tests.sandbox.providers.clouds import Account
 
-SHAPES = Shapes.for_package("aws")
+SHAPES = Shapes("aws")
 REGION = "us-east-1"
 LISTED = "exists: {aws: [cluster/ci, role/eks-node, role/eks-cluster]}\n"
 ROLE_ARN = "arn:aws:iam::123456789012:role/eks-node"

@@ -19,7 +19,7 @@ from pulumi_sandbox.providers.sdk.shapes import Shapes
 
 from tests.sandbox.providers.clouds import Account
 
-SHAPES = Shapes.for_package("gcp")
+SHAPES = Shapes("gcp")
 PROJECT, REGION = "ci-project", "us-central1"
 
 # A template that every rule accepts; tests change one thing in it.

@@ -20,7 +20,7 @@ from pulumi_sandbox.world.store import World
 
 from tests.sandbox.providers.fake_cloud import Aborted, FakeCall
 
-SHAPES = Shapes.for_package("github")
+SHAPES = Shapes("github")
 OWNER = "acme"
 # Provider inputs of the SDK: a secret's value always comes as one.
 SEALED = {("value",)}

@@ -20,7 +20,7 @@ from pulumi_sandbox.providers.values import NO_SECRETS, Decoded, Secrets
 
 from tests.sandbox.providers.clouds import Bench
 
-SHAPES = Shapes.for_package("kubernetes")
+SHAPES = Shapes("kubernetes")
 JOB = "kubernetes:batch/v1:Job"
 GPU = "nvidia.com/gpu"
 

@@ -34,7 +34,7 @@ def test_a_sentence_says_that_every_change_makes_a_new_resource(text: str) -> No
 
 def test_a_documented_type_is_moved_by_a_new_one_whatever_its_documentation_says_of_the_place() -> None:
     reader, attachment = SdkReader("gcp"), "gcp:apigee/endpointAttachment:EndpointAttachment"
-    google = DocumentedReplacements(reader, reader.tokens(), LOCATION_INPUTS)
+    google = DocumentedReplacements(reader, LOCATION_INPUTS)
     # `deletionPolicy` is the provider's own, and `endpointAttachmentId` is a part of what it is imported by.
     replaces = {
         path: google.replaces(attachment, path) for path in ("location", "endpointAttachmentId", "deletionPolicy")

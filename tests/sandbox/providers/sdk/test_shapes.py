@@ -21,7 +21,7 @@ JOB = "kubernetes:batch/v1:Job"
 
 @pytest.fixture(scope="module")
 def shapes() -> dict[str, Shapes]:
-    return {package: Shapes.for_package(package) for package in ("gcp", "aws", "kubernetes", "github")}
+    return {package: Shapes(package) for package in ("gcp", "aws", "kubernetes", "github")}
 
 
 def template(**changes: Any) -> dict[str, Any]:
@@ -35,7 +35,7 @@ def problems_of(shapes: dict[str, Shapes], token: str, inputs: dict[str, Any], *
 
 @pytest.mark.parametrize(("package", "step"), [("gcp", 40), ("aws", 40), ("kubernetes", 10), ("github", 1)])
 def test_resources_from_all_over_an_sdk_read_with_all_their_nested_types(package: str, step: int) -> None:
-    shapes = Shapes.for_package(package)
+    shapes = Shapes(package)
     objects: set[str] = set()
     waiting: list[Type] = []
     for token in sorted(shapes.tokens)[::step]:
@@ -53,7 +53,7 @@ def test_resources_from_all_over_an_sdk_read_with_all_their_nested_types(package
 
 
 def test_what_is_read_from_the_source_is_what_the_imported_sdk_says() -> None:
-    shapes = Shapes.for_package("github")
+    shapes = Shapes("github")
     for token, (_, name) in shapes.tokens.items():
         # Where an input type of another resource has the name already, the SDK says InitArgs.
         module = sys.modules[getattr(pulumi_github, name).__module__]
