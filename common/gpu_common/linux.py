@@ -1,8 +1,15 @@
-"""Calls of prctl(2), which Python does not have. On other systems than Linux, they do nothing."""
+"""Calls of prctl(2), which Python does not have. On other systems than Linux, they do nothing.
+
+    python -I -S linux.py NUMBER COMMAND [ARGUMENT...]
+
+runs a command that gets the signal of this number when its parent ends. A process with threads of gRPC starts commands
+in this way: `preexec_fn` would fork it, and the fork can crash.
+"""
 
 from __future__ import annotations
 
 import ctypes
+import os
 import sys
 from typing import Any
 
@@ -30,3 +37,12 @@ def _prctl(option: int, value: int) -> None:
 
 # Loaded here, because a process should load nothing between fork and exec.
 _LIBC: Any = ctypes.CDLL(None) if sys.platform.startswith("linux") else None
+
+
+if __name__ == "__main__":
+    signal_when_parent_ends(int(sys.argv[1]))
+    try:
+        os.execvp(sys.argv[2], sys.argv[2:])  # noqa: S606 - the command comes as a list, no shell is wanted
+    except OSError as error:
+        os.write(2, f"{sys.argv[2]}: {error.strerror}\n".encode())
+        os._exit(127)

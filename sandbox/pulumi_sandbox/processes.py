@@ -1,24 +1,30 @@
-"""Child processes that end when this process ends or cancels them, also if this process is killed."""
+"""Processes that end with the process that started them: child processes, and plugins of the engine."""
 
 from __future__ import annotations
 
-import contextlib
 import os
 import queue
-import stat
+import select
+import signal
+import socket
 import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from pathlib import Path
+from collections.abc import Iterator, Mapping, Sequence
+from types import FrameType
 from typing import IO
 
-GUARD = Path(__file__).with_name("process_guard.py")
+from gpu_common import linux
+
+CHECK_SECONDS = 1.0
 
 
 class Guarded:
-    """A command in its own process group that ends with this process (process_guard.py)."""
+    """A command in its own process group.
+
+    `cancel` ends the whole group. If this process is killed, the command gets SIGTERM.
+    """
 
     def __init__(
         self,
@@ -31,22 +37,14 @@ class Guarded:
     ) -> None:
         self.cancelled = False
         self.ended = threading.Event()
-        self._lock = threading.Lock()
-        self._pipe_closed = False
+        self._grace_sec = grace_sec
         stream = subprocess.PIPE if piped else None
-        reading, self._writing = os.pipe()
-        try:
-            # -I -S start our interpreter without imports. The command starts as it would without a guard.
-            self.process: subprocess.Popen[bytes] = subprocess.Popen(
-                [sys.executable, "-I", "-S", str(GUARD), str(reading), str(grace_sec), *command],
-                cwd=cwd or None, env=dict(environment), stdin=subprocess.DEVNULL, stdout=stream, stderr=stream,
-                pass_fds=[reading], start_new_session=True,
-            )  # fmt: skip
-        except BaseException:
-            os.close(self._writing)
-            raise
-        finally:
-            os.close(reading)
+        # -I -S start our interpreter without imports. The command then replaces it.
+        self.process: subprocess.Popen[bytes] = subprocess.Popen(
+            [sys.executable, "-I", "-S", linux.__file__, str(int(signal.SIGTERM)), *command],
+            cwd=cwd or None, env=dict(environment), stdin=subprocess.DEVNULL, stdout=stream, stderr=stream,
+            start_new_session=True,
+        )  # fmt: skip
 
     def output(self) -> Iterator[tuple[str, bytes]]:
         """Yield the command's output as it arrives: ("stdout" or "stderr", some bytes)."""
@@ -58,29 +56,31 @@ class Guarded:
         """Return the exit code; it is negative if a signal ended the command."""
         code = self.process.wait()
         self.ended.set()
-        with self._lock:
-            if not self._pipe_closed:
-                self._pipe_closed = True
-                with contextlib.suppress(OSError):
-                    os.write(self._writing, b"x")  # This byte tells the watcher that the command ended normally.
-                os.close(self._writing)
         return code
 
     def cancel(self) -> None:
         """End the whole process group, with SIGTERM first and SIGKILL after the grace time."""
-        with self._lock:
-            if self._pipe_closed or self.cancelled:
-                return
+        if not self.cancelled and not self.ended.is_set():
             self.cancelled = True
-            # The watcher acts on a pipe that closes without a byte, even if this process is killed now.
-            self._pipe_closed = True
-            os.close(self._writing)
-        # No other code may wait for the process: gRPC drops a cancelled call in the middle.
-        threading.Thread(target=self._reap, daemon=True).start()
+            # No other code may wait for the process: gRPC drops a cancelled call in the middle.
+            threading.Thread(target=self._end, daemon=True).start()
 
-    def _reap(self) -> None:
-        self.process.wait()
-        self.ended.set()
+    def _end(self) -> None:
+        self._signal_group(signal.SIGTERM)
+        deadline = time.monotonic() + self._grace_sec
+        while self._signal_group(0) and time.monotonic() < deadline:
+            self.process.poll()  # without this, the ended command itself would remain in the group
+            time.sleep(0.05)
+        self._signal_group(signal.SIGKILL)
+        self.wait()
+
+    def _signal_group(self, number: int) -> bool:
+        """Return True if the process group still exists."""
+        try:
+            os.killpg(self.process.pid, number)
+        except (ProcessLookupError, PermissionError):  # PermissionError: on macOS, only zombies are left.
+            return False
+        return True
 
 
 def chunks(streams: Mapping[str, IO[bytes]]) -> Iterator[tuple[str, bytes]]:
@@ -104,26 +104,45 @@ def chunks(streams: Mapping[str, IO[bytes]]) -> Iterator[tuple[str, bytes]]:
             open_streams -= 1
 
 
-def when_orphaned(act: Callable[[], None], every: float = 0.5) -> None:
-    """Call `act` once the process that started this one is gone.
+class EngineWatch:
+    """Waits for a signal or for the end of the engine, which started this process."""
 
-    The engine holds the other end of a plugin's standard input, which closes when the engine ends. If standard input is
-    something else, a changed parent process id shows the same.
-    """
-    parent = os.getppid()
+    def __init__(self, engine: str = "") -> None:
+        self.stop_requested = False
+        self.parent = os.getppid()
+        self.engine = engine
 
-    def listen() -> None:
-        with contextlib.suppress(OSError):
-            while os.read(0, 4096):
-                pass
-        act()
+    def watch(self) -> None:
+        wake_read_end, wake_write_end = os.pipe()
+        os.set_blocking(wake_write_end, False)
+        signal.set_wakeup_fd(wake_write_end, warn_on_full_buffer=False)
+        for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+            signal.signal(number, self._request_stop)
+        # The kernel sends this signal when the *thread* that started us ends; the engine may still be running then.
+        # The signal therefore only triggers a check. Without it, as on other systems, we check every second.
+        signal.signal(signal.SIGUSR2, self._wake)
+        linux.signal_when_parent_ends(signal.SIGUSR2)
+        while not self.stop_requested and not self.orphaned():
+            if select.select([wake_read_end], [], [], CHECK_SECONDS)[0]:
+                os.read(wake_read_end, 512)
 
-    def poll() -> None:
-        while os.getppid() == parent:
-            time.sleep(every)
-        act()
+    def orphaned(self) -> bool:
+        if os.getppid() != self.parent:
+            return True
+        # The parent is process 1: the engine itself in a container, or init if the engine exited before the start.
+        return self.parent == 1 and bool(self.engine) and not accepts_connections(self.engine)
 
-    with contextlib.suppress(OSError):
-        if stat.S_ISFIFO(os.fstat(0).st_mode):
-            threading.Thread(target=listen, daemon=True).start()
-    threading.Thread(target=poll, daemon=True).start()
+    def _request_stop(self, _: int, __: FrameType | None) -> None:
+        self.stop_requested = True
+
+    def _wake(self, _: int, __: FrameType | None) -> None:
+        """Do nothing. The signal has ended the wait, and the loop checks again."""
+
+
+def accepts_connections(address: str) -> bool:
+    host, _, port = address.rpartition(":")
+    try:
+        socket.create_connection((host, int(port)), timeout=CHECK_SECONDS).close()
+    except (OSError, ValueError):
+        return False
+    return True

@@ -7,7 +7,6 @@ import fcntl
 import os
 import shutil
 import subprocess
-import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -20,7 +19,7 @@ from pulumi_sandbox.engine.model import (
     failure_reason,
     write_whole,
 )
-from pulumi_sandbox.progress import Progress
+from pulumi_sandbox.engine.progress import progress
 
 CLI = "github.com/pulumi/pulumi/pkg/v3/cmd/pulumi"
 SDK = "github.com/pulumi/pulumi/sdk/v3"
@@ -94,8 +93,8 @@ def build(home: Path, say: Callable[[str], None]) -> Engine:
     draft = home / f"pulumi.{os.getpid()}.partial"
     say("no installed Pulumi CLI can be used; building one takes minutes, and an interrupted build can be resumed")
     try:
-        with Progress("building the Pulumi CLI", say) as progress:
-            compile_package(go, modules, CLI, draft, progress)
+        with progress("building the Pulumi CLI", say) as show:
+            compile_cli(go, modules, draft, show)
         if ask_version(draft) != VERSION:
             raise SourceError(
                 f"the built CLI reports version {ask_version(draft)}, not {VERSION}", "report this as a bug"
@@ -108,57 +107,36 @@ def build(home: Path, say: Callable[[str], None]) -> Engine:
     return Engine(home, VERSION, "build")
 
 
-def compile_package(go: str, modules: Path, package: str, draft: Path, progress: Progress) -> None:
-    """Compile one command of the module in `modules` to the file `draft`."""
-    progress.at("fetching modules")
-    stale = "{{if .Stale}}{{.ImportPath}}{{end}}"
-    listing = run_go(go, modules, ["list", *FLAGS, "-deps", "-f", stale, package], progress)
-    progress.total = len(listing.split())
-    run_go(go, modules, ["build", "-v", *FLAGS, "-o", str(draft), package], progress)
+def compile_cli(go: str, modules: Path, draft: Path, show: Callable[[str], None]) -> None:
+    """Compile the CLI of the module in `modules` to the file `draft`.
 
-
-def run_go(go: str, modules: Path, arguments: list[str], progress: Progress) -> str:
-    """Run the go tool and return its standard output. Report the modules and packages it names as progress."""
+    `-v` prints a line for each module that go fetches and for the import path of each package that it compiles.
+    """
     environment = {**os.environ, "CGO_ENABLED": "0", "GOFLAGS": "-buildvcs=false", "GOWORK": "off"}
-    with (
-        tempfile.TemporaryFile("w+") as output,
-        subprocess.Popen(
-            [go, *arguments], cwd=modules, env=environment, text=True, errors="replace", stdin=subprocess.DEVNULL,
-            stdout=output, stderr=subprocess.PIPE,
-        ) as process,
-    ):  # fmt: skip
+    errors: list[str] = []
+    compiled = 0
+    with subprocess.Popen(
+        [go, "build", "-v", *FLAGS, "-o", str(draft), CLI], cwd=modules, env=environment, text=True, errors="replace",
+        stdin=subprocess.DEVNULL, stderr=subprocess.PIPE,
+    ) as process:  # fmt: skip
         assert process.stderr is not None  # noqa: S101
         try:
-            stderr_lines = [line.strip() for line in process.stderr if not report_progress(line.strip(), progress)]
+            for line in map(str.strip, process.stderr):
+                if line.startswith("go: downloading "):
+                    show(f"fetching {line.removeprefix('go: downloading ')}")
+                elif line and " " not in line and not line.endswith(":"):
+                    compiled += 1
+                    show(f"compiling {line} ({compiled} packages)")
+                elif line and not line.startswith("#"):
+                    errors.append(line)
         except BaseException:
             process.terminate()  # the Go cache keeps the packages compiled so far
             raise
         if process.wait() != 0:
             raise SourceError(
-                f"`go {arguments[0]}` failed: {error_lines(stderr_lines) or f'exit code {process.returncode}'}",
+                f"`go build` failed: {'; '.join(errors[:3]) or f'exit code {process.returncode}'}",
                 "check `go version` against tools/engine/go.mod, and that `go env GOPROXY` can be reached",
             )
-        output.seek(0)
-        return output.read()
-
-
-def report_progress(line: str, progress: Progress) -> bool:
-    """Report a progress line of go, and return True if the line is one.
-
-    Progress lines are `go: downloading MODULE VERSION` and the import path of a package.
-    """
-    if line.startswith("go: downloading "):
-        progress.at(f"fetching {line.removeprefix('go: downloading ')}")
-        return True
-    if progress.total is not None and line and " " not in line and not line.endswith(":"):
-        progress.step(f"compiling {line}")
-        return True
-    return False
-
-
-def error_lines(stderr_lines: list[str]) -> str:
-    lines = [line for line in stderr_lines if line and not line.startswith("#")]
-    return "; ".join(lines[:3])
 
 
 def copy_sdk_scripts(go: str, modules: Path, home: Path) -> None:

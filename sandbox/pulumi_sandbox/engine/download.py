@@ -7,14 +7,13 @@ import os
 import platform
 import shutil
 import tarfile
-import threading
 import urllib.request
 from collections.abc import Callable
 from http.client import HTTPException
 from pathlib import Path
 
 from pulumi_sandbox.engine.model import HOST, VERSION, Engine, SourceError, ask_version, failure_reason, new_enough
-from pulumi_sandbox.progress import Progress
+from pulumi_sandbox.engine.progress import progress
 
 ADDRESS = f"https://get.pulumi.com/releases/sdk/pulumi-v{VERSION}"
 # The checksums of the archives of this version, by Linux or macOS and the processor
@@ -35,20 +34,19 @@ def install(home: Path, say: Callable[[str], None]) -> Engine:
     if system not in SHA256:
         raise SourceError("not tried on this system", "install Pulumi by hand and put it on PATH")
     address = f"{ADDRESS}-{system}.tar.gz"
-    # A HEAD request with a short timeout comes first, because a network without internet access may not answer at all.
-    check_reachable(address)
     # A draft folder keeps other processes from running a partial installation.
     draft, root = home / f"official-{os.getpid()}.partial", home / f"official-{VERSION}"
     shutil.rmtree(draft, ignore_errors=True)
     try:
-        with Progress(f"getting Pulumi {VERSION} from {address}", say):
+        with progress(f"getting Pulumi {VERSION} from {address}", say):
             fetch(address, SHA256[system], draft)
         if not os.access(draft / "bin" / HOST, os.X_OK) or not new_enough(ask_version(draft / "bin" / "pulumi")):
             raise SourceError("its installation is incomplete or too old", "try again, or install Pulumi by hand")
         shutil.rmtree(root, ignore_errors=True)
         draft.rename(root)
     except (OSError, ValueError, HTTPException) as error:
-        raise SourceError(f"it failed: {failure_reason(error)}", "try again, or install Pulumi by hand") from error
+        hint = "allow access to this address (https_proxy is honoured), or install Pulumi by hand and put it on PATH"
+        raise SourceError(f"{address}: {failure_reason(error)}", hint) from error
     finally:
         shutil.rmtree(draft, ignore_errors=True)
     return Engine(root / "bin", VERSION, "official")
@@ -73,30 +71,3 @@ def fetch(address: str, checksum: str, folder: Path) -> None:
         opened.extractall(folder)  # noqa: S202 - see above
     archive.unlink()
     (folder / "pulumi").rename(folder / "bin")
-
-
-def check_reachable(address: str) -> None:
-    """Raise SourceError if the address does not answer.
-
-    The request runs on a thread because the timeout of urllib does not cover DNS resolution.
-    """
-    problems: list[str] = []
-    thread = threading.Thread(target=lambda: problems.append(connection_problem(address)), daemon=True)
-    thread.start()
-    thread.join(TIMEOUT_SECONDS + 1)
-    problem = problems[0] if problems else f"no answer within {TIMEOUT_SECONDS} s"
-    if problem:
-        raise SourceError(
-            f"{address} cannot be reached: {problem}",
-            "allow access to this address (https_proxy is honoured), or install Pulumi by hand and put it on PATH",
-        )
-
-
-def connection_problem(address: str) -> str:
-    """Return the reason why the address does not answer, or an empty string if it answers."""
-    request = urllib.request.Request(address, method="HEAD")  # noqa: S310 - an https address
-    try:
-        with urllib.request.urlopen(request, timeout=TIMEOUT_SECONDS):  # noqa: S310 - an https address
-            return ""
-    except (OSError, ValueError) as error:  # URLError is an OSError
-        return str(getattr(error, "reason", None) or error)

@@ -15,7 +15,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 from pulumi_sandbox.engine import build
@@ -24,7 +24,6 @@ from pulumi_sandbox.engine.model import (
     VERSION,
     Engine,
     EngineError,
-    MissingError,
     SourceError,
     ask_version,
     new_enough,
@@ -66,22 +65,6 @@ def sources_to_try() -> tuple[str, ...]:
     return (forced,)
 
 
-def on_path() -> Engine:
-    """Return the `pulumi` on PATH with its Python language host, or raise SourceError."""
-    found = next(users_executables(), None)
-    if found is None:
-        raise MissingError("there is no `pulumi` on PATH", "install Pulumi, or put it on PATH")
-    return official_engine(found, "path")
-
-
-def in_home() -> Engine:
-    """Return the `pulumi` in the default folder of Pulumi's installer, which may be missing from PATH."""
-    found = Path("/", os.environ.get("HOME", ""), ".pulumi", "bin", "pulumi")  # install.sh reads $HOME, too
-    if not os.access(found, os.X_OK):
-        raise MissingError(f"{found} is missing", "install Pulumi (https://www.pulumi.com/docs/install)")
-    return official_engine(found, "home")
-
-
 def official_engine(executable: Path, source: str) -> Engine:
     """Check that an official Pulumi has its Python language host in the CLI's folder and a supported version."""
     resolved = executable.resolve()
@@ -104,19 +87,19 @@ def version_hint(version: str) -> str:
     return f"upgrade it to {VERSION} or newer"
 
 
-def users_executables() -> Iterator[Path]:
-    """Yield every `pulumi` on PATH, except ours. `eval "$(pulumi-sandbox env)"` puts ours on PATH, too."""
-    own_folder = home()
-    for entry in os.environ.get("PATH", os.defpath).split(os.pathsep):
+def users_executable(source: str) -> Path | None:
+    """Return the `pulumi` on PATH, or in the default folder of Pulumi's installer, which may be missing from PATH.
+
+    `eval "$(pulumi-sandbox env)"` puts the one of pulumi-sandbox on PATH, too, which does not count.
+    """
+    on_path = map(Path, os.environ.get("PATH", os.defpath).split(os.pathsep))
+    in_home = Path("/", os.environ.get("HOME", ""), ".pulumi", "bin")  # install.sh reads $HOME, too
+    for folder in on_path if source == "path" else [in_home]:
+        found = folder / "pulumi"
         # An empty entry of PATH is the current folder. The author of any checkout could put a `pulumi` there.
-        candidate = Path(entry) / "pulumi"
-        if (
-            candidate.is_absolute()
-            and candidate.is_file()
-            and os.access(candidate, os.X_OK)
-            and own_folder not in candidate.parents
-        ):
-            yield candidate
+        if found.is_absolute() and found.is_file() and os.access(found, os.X_OK) and home() not in found.parents:
+            return found
+    return None
 
 
 def cached_version(executable: Path) -> str:
@@ -168,20 +151,17 @@ def record_engine(engine: Engine) -> Engine:
     return engine
 
 
-FIND_IN = {"path": on_path, "home": in_home}
-
-
 def installed() -> Engine | None:
     """Return the installed engine: on PATH, else in the installer's folder, else in ours."""
     return users_engine([]) or recorded_engine(sources_to_try())
 
 
 def users_engine(failures: list[tuple[str, SourceError]]) -> Engine | None:
-    """Return the Pulumi that the user installed, or None. The reasons for None are added to `failures`."""
+    """Return the Pulumi that the user installed, or None. The reasons not to use one are added to `failures`."""
     for source in sources_to_try():
-        if find := FIND_IN.get(source):
+        if source in ("path", "home") and (found := users_executable(source)):
             try:
-                return find()
+                return official_engine(found, source)
             except SourceError as error:
                 failures.append((source, error))
     return None
@@ -212,7 +192,7 @@ def ensure(say: Callable[[str], None]) -> Engine:
     if engine is not None or len(sources_to_try()) > 1:  # with one source, the error reports it
         for source, error in failures:
             text = f"{SOURCE_TITLES[source]} is not used: {error.reason}\n  hint: {error.hint}"
-            if not isinstance(error, MissingError) and first_time(text):
+            if first_time(text):
                 say(text)
     engine = engine or install(say, failures)
     if engine.source == "build":
@@ -265,8 +245,8 @@ SOURCE_TITLES = {
 
 
 def report(failures: list[tuple[str, SourceError]]) -> str:
-    lines = [f"pulumi-sandbox: found no Pulumi CLI (version {VERSION} or newer) and could not install one. Tried:"]
+    lines = [f"pulumi-sandbox: found no Pulumi CLI (version {VERSION} or newer) and could not install one"]
     for number, (source, error) in enumerate(failures, 1):
         lines += [f"  {number}. {SOURCE_TITLES[source]}: {error.reason}", f"     hint: {error.hint}"]
-    lines.append("  Follow one of these hints, then run the same command again.")
+    lines.append("  hint: install Pulumi (https://www.pulumi.com/docs/install), then run the same command again")
     return "\n".join(lines)

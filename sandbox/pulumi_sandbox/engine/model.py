@@ -33,10 +33,6 @@ class SourceError(Exception):
         self.hint = hint
 
 
-class MissingError(SourceError):
-    """One source has no CLI. The user gets no warning, unlike for a CLI that exists and cannot be used."""
-
-
 @dataclass(frozen=True)
 class Engine:
     """A Pulumi CLI that can be used."""

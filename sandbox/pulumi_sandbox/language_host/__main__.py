@@ -3,36 +3,27 @@
 from __future__ import annotations
 
 import os
-import signal
 import sys
-import threading
 
 from pulumi_sandbox.protocol import protocol_only
 
 
 def main() -> None:
     protocol_only("pulumi-language-python")
-    from pulumi_sandbox import processes
-    from pulumi_sandbox.language_host.server import LanguageHost, serve
+    from pulumi_sandbox.language_host.server import PLUGIN_GRACE, LanguageHost, serve
+    from pulumi_sandbox.processes import EngineWatch
 
     # The engine passes its own options (--tracing, -v) first and its address last.
     positional = [argument for argument in sys.argv[1:] if not argument.startswith("-")]
-    host = LanguageHost(positional[-1] if positional else "")
+    address = positional[-1] if positional else ""
+    watch = EngineWatch(address)
+    host = LanguageHost(address)
     server, port = serve(host)
-    ended = threading.Event()
-
-    def stop(*_: object) -> None:
-        ended.set()
-
-    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-        signal.signal(number, stop)
-    processes.when_orphaned(stop)
     print(port, flush=True)  # noqa: T201 - the engine reads the port from standard output
-    ended.wait()
-    host.close(patience=3.0)
+    watch.watch()
+    host.close(patience=PLUGIN_GRACE + 1)
     server.stop(None)
-    # Exit without waiting for threads. The process guards (process_guard.py) end the commands that a thread started.
-    os._exit(0)
+    os._exit(0)  # without waiting for threads
 
 
 if __name__ == "__main__":

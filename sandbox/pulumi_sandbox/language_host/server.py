@@ -12,6 +12,7 @@ import json
 import os
 import subprocess
 import threading
+import time
 from collections.abc import Callable, Iterator, Mapping
 from concurrent import futures
 from typing import Any, NoReturn
@@ -65,13 +66,14 @@ class LanguageHost(language_pb2_grpc.LanguageRuntimeServicer):
         self._lock = threading.Lock()
 
     def close(self, patience: float = 0.0) -> None:
-        """Stop every running command, and wait up to `patience` seconds for each."""
+        """Stop every running command, and wait up to `patience` seconds for their ends."""
         with self._lock:
             running = list(self._running)
         for guarded in running:
             guarded.cancel()
+        deadline = time.monotonic() + patience
         for guarded in running:
-            guarded.ended.wait(patience)
+            guarded.ended.wait(max(0.0, deadline - time.monotonic()))
 
     def Handshake(self, request: lp.LanguageHandshakeRequest, context: Context) -> lp.LanguageHandshakeResponse:
         self._engine = request.engine_address or self._engine

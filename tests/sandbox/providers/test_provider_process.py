@@ -15,7 +15,7 @@ import grpc
 import pytest
 from google.protobuf import empty_pb2
 from pulumi.runtime.proto import provider_pb2_grpc
-from pulumi_sandbox.providers.server import EngineWatch, accepts_connections
+from pulumi_sandbox.processes import EngineWatch, accepts_connections
 
 PATIENCE = 30.0
 
