@@ -16,11 +16,11 @@ KEPT = "pulumi-sandbox: stack rm keeps the stack's file; --preserve-config=false
 @pytest.mark.parametrize(
     ("words", "passed", "expected"),
     [
-        ("stack rm dev", "stack rm --preserve-config dev", KEPT),
-        ("stack -s dev rm --yes", "stack -s dev rm --preserve-config --yes", KEPT),
+        ("stack rm dev", "stack rm dev --preserve-config", KEPT),
+        ("stack -s dev rm --yes", "stack -s dev rm --yes --preserve-config", KEPT),
         ("stack rm -- dev --preserve-config", "stack rm --preserve-config -- dev --preserve-config", KEPT),
-        ("stack delete -y", "stack delete --preserve-config -y", KEPT.replace(" rm ", " delete ")),
-        ("stack remove dev", "stack remove --preserve-config dev", KEPT.replace(" rm ", " remove ")),
+        ("stack delete -y", "stack delete -y --preserve-config", KEPT.replace(" rm ", " delete ")),
+        ("stack remove dev", "stack remove dev --preserve-config", KEPT.replace(" rm ", " remove ")),
         ("stack rm dev --preserve-config", "stack rm dev --preserve-config", ""),
         ("stack rm dev --preserve-config=false", "stack rm dev --preserve-config=false", ""),
         ("stack rm --help", "stack rm --help", ""),

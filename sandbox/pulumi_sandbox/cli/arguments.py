@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 
-# Global flags of the CLI that take a value (`pulumi --help`, v3.259.0).
+CONFIG_FILE_FLAG = "--config-file"
+# The flags with a value that the sandbox needs, and the global ones (`pulumi --help`, v3.259.0).
 FLAGS_WITH_VALUE = frozenset({
-    "--color", "-C", "--cwd", "--memprofilerate", "--otel-traces", "--profiling", "--tracing", "-v", "--verbose",
+    "--stack", "--cwd", CONFIG_FILE_FLAG, "--policy-pack",
+    "--color", "--memprofilerate", "--otel-traces", "--profiling", "--tracing", "--verbose",
 })  # fmt: skip
+LONG_FLAGS = {"-s": "--stack", "-C": "--cwd", "-v": "--verbose", "-h": "--help", "-f": "--force"}
 
-# One-letter flags without a value. They can precede other flags in one word: `-ys staging`.
-SHORT_FLAGS_WITHOUT_VALUE = "eQyfjrdh"
+# A one-letter flag and its value, in one word. Others without a value can precede it: `-ys staging`.
+SHORT_FLAG = re.compile(r"-[eQyfjrdh]*([^=])=?(.*)")
 
 ALIASES = {
     "update": "up", "pre": "preview", "down": "destroy", "dn": "destroy", "delete": "destroy",
@@ -32,17 +35,15 @@ CHANGING_STACK_SUBCOMMANDS = frozenset({"import", "rename", *REMOVE_SUBCOMMANDS}
 # Commands that start providers, which read sandbox.yaml.
 PROVIDER_COMMANDS = frozenset({"up", "preview", "refresh", "destroy", "import", "watch"})
 
-# Commands that run the program, and the flag that makes other commands run it.
+# Commands that run the program, and the flag with which other commands run it.
 PROGRAM_COMMANDS = frozenset({"up", "preview", "import", "watch"})
 RUN_PROGRAM_FLAG = "--run-program"
-POLICY_PACK_FLAG = "--policy-pack"
 
 PRESERVE_CONFIG = "--preserve-config"
 
 # Commands with a flag for the stack file, and those of its subcommands that do not change the file
 # (pulumi/pulumi v3.259.0, cmd/pulumi).
 CONFIG_FILE_COMMANDS = frozenset({"up", "preview", "refresh", "destroy", "import", "watch", "config", "logs"})
-CONFIG_FILE_FLAG = "--config-file"
 READING_CONFIG_SUBCOMMANDS = ((), ("get",))
 
 # Commands without that flag that may write the stack file.
@@ -65,26 +66,42 @@ REFUSED = (
 class CommandLine:
     """The parts of one command line that the sandbox needs."""
 
-    name: str = ""
-    """The command, such as `up` or `stack`, without aliases."""
-    name_index: int = -1
-    """The index of the name in the command line."""
-    subcommand_index: int = -1
-    """The index of the first word after the name, such as the `rm` of `stack rm`."""
-    operands: tuple[str, ...] = ()
-    """The words after the name that are no flags, such as `rm` and `staging`."""
-    stack: str | None = None
-    cwd: str | None = None
-    wants_help: bool = False
-    run_program: bool = False
+    words: tuple[str, ...] = ()
+    """The words that are no flags, such as `stack`, `rm` and `staging`."""
+    flags: Mapping[str, str] = field(default_factory=dict)
+    """The last value of each flag, which is empty for a flag without a value."""
     policy_packs: tuple[str, ...] = ()
-    config_file: str | None = None
-    flags: frozenset[str] = frozenset()
-    """The names of all flags."""
+
+    @property
+    def name(self) -> str:
+        """The command, such as `up` or `stack`, without aliases."""
+        return ALIASES.get(self.words[0], self.words[0]) if self.words else ""
+
+    @property
+    def operands(self) -> tuple[str, ...]:
+        return self.words[1:]
 
     @property
     def subcommand(self) -> str:
         return self.operands[0] if self.operands else ""
+
+    @property
+    def wants_help(self) -> bool:
+        return "--help" in self.flags
+
+    @property
+    def cwd(self) -> str | None:
+        return self.flags.get("--cwd")
+
+    @property
+    def stack(self) -> str | None:
+        # The engine also reads these variables: every flag has a variable PULUMI_OPTION_<FLAG>.
+        variables = (os.environ.get("PULUMI_OPTION_STACK"), os.environ.get("PULUMI_STACK"))
+        return next(filter(None, (self.flags.get("--stack"), *variables)), None)
+
+    @property
+    def config_file(self) -> str | None:
+        return self.flags.get(CONFIG_FILE_FLAG) or os.environ.get("PULUMI_OPTION_CONFIG_FILE") or None
 
     @property
     def refusal(self) -> str:
@@ -127,16 +144,12 @@ class CommandLine:
     @property
     def may_write_any_stack_file(self) -> bool:
         """True for the commands that create a stack for an existing file, and have no flag for another file."""
-        forced = self.name == "new" and bool({"--force", "-f"} & self.flags)
-        return not self.wants_help and (self.name == "do" or forced)
+        return not self.wants_help and (self.name == "do" or (self.name == "new" and "--force" in self.flags))
 
     @property
     def changes_something(self) -> bool:
-        if self.wants_help:
-            return False
-        return self.name in CHANGING_COMMANDS or (
-            self.name == "stack" and self.subcommand in CHANGING_STACK_SUBCOMMANDS
-        )
+        changes_stack = self.name == "stack" and self.subcommand in CHANGING_STACK_SUBCOMMANDS
+        return not self.wants_help and (changes_stack or self.name in CHANGING_COMMANDS)
 
     @property
     def starts_providers(self) -> bool:
@@ -144,7 +157,8 @@ class CommandLine:
 
     @property
     def runs_program(self) -> bool:
-        return (self.name in PROGRAM_COMMANDS or self.run_program) and not self.wants_help
+        requested = self.flags.get(RUN_PROGRAM_FLAG) in ("", "true")
+        return (self.name in PROGRAM_COMMANDS or requested) and not self.wants_help
 
     @property
     def removes_stack(self) -> bool:
@@ -153,87 +167,36 @@ class CommandLine:
     @property
     def stack_to_create(self) -> str | None:
         """The stack that must exist before this command runs."""
-        if self.wants_help or self.name not in STACK_COMMANDS:
-            return None
-        if self.name == "stack" and self.subcommand in ("ls", "list", *CREATE_SUBCOMMANDS, *REMOVE_SUBCOMMANDS):
+        without = ("ls", "list", *CREATE_SUBCOMMANDS, *REMOVE_SUBCOMMANDS)
+        if self.wants_help or self.name not in STACK_COMMANDS or (self.name == "stack" and self.subcommand in without):
             return None
         return self.named_stack
 
 
 def parse(arguments: Sequence[str]) -> CommandLine:
-    """Parse the arguments of a Pulumi command. Flags that the sandbox does not need are skipped."""
-    name, name_index, subcommand_index, stack, cwd, wants_help = "", -1, -1, None, None, False
-    operands: list[str] = []
+    """Parse the arguments of a Pulumi command. Flags that the sandbox does not need have no value."""
+    words: list[str] = []
+    flags: dict[str, str] = {}
     policy_packs: list[str] = []
-    config_file: str | None = os.environ.get("PULUMI_OPTION_CONFIG_FILE") or None
-    flags: set[str] = set()
-    index = 0
-    while index < len(arguments):
-        word, following = arguments[index], arguments[index + 1] if index + 1 < len(arguments) else None
-        index += 1
+    rest = iter(arguments)
+    for word in rest:
         if word == "--":
             break
-        if word.startswith("-"):
-            flags.add(word.partition("=")[0])
-        if word in ("-h", "--help"):
-            wants_help = True
-        elif word in ("-s", "--stack") or re.fullmatch(f"-[{SHORT_FLAGS_WITHOUT_VALUE}]+s", word):
-            stack, index = following, index + 1
-        elif word.startswith("--stack="):
-            stack = word.removeprefix("--stack=")
-        elif re.match(r"-s.", word):
-            stack = word[2:].removeprefix("=")
-        elif word in ("-C", "--cwd"):
-            cwd, index = following, index + 1
-        elif word.startswith("--cwd="):
-            cwd = word.removeprefix("--cwd=")
-        elif re.match(r"-C.", word):
-            cwd = word[2:].removeprefix("=")
-        elif word == CONFIG_FILE_FLAG:
-            config_file, index = following, index + 1
-        elif word.startswith(f"{CONFIG_FILE_FLAG}="):
-            config_file = word.removeprefix(f"{CONFIG_FILE_FLAG}=")
-        elif word == POLICY_PACK_FLAG and following is not None:
-            policy_packs, index = [*policy_packs, following], index + 1
-        elif word.startswith(f"{POLICY_PACK_FLAG}="):
-            policy_packs.append(word.removeprefix(f"{POLICY_PACK_FLAG}="))
-        elif word in FLAGS_WITH_VALUE:
-            index += 1
-        elif not word.startswith("-") or word == "-":
-            if name:
-                subcommand_index = subcommand_index if operands else index - 1
-                operands.append(word)
-            else:
-                name, name_index = ALIASES.get(word, word), index - 1
-    # The engine also reads these variables: every flag has a variable PULUMI_OPTION_<FLAG>.
-    selected_stack = stack or os.environ.get("PULUMI_OPTION_STACK") or os.environ.get("PULUMI_STACK")
-    run_program = any(word in (RUN_PROGRAM_FLAG, f"{RUN_PROGRAM_FLAG}=true") for word in arguments)
-    return CommandLine(
-        name,
-        name_index,
-        subcommand_index,
-        tuple(operands),
-        selected_stack or None,
-        cwd,
-        wants_help,
-        run_program,
-        tuple(policy_packs),
-        config_file,
-        frozenset(flags),
-    )
+        if not word.startswith("-") or word == "-":
+            words.append(word)
+            continue
+        flag, has_value, value = word.partition("=")
+        if short := SHORT_FLAG.fullmatch(word) if word[1] != "-" else None:
+            flag, value = LONG_FLAGS.get(f"-{short[1]}", f"-{short[1]}"), short[2]
+        if flag in FLAGS_WITH_VALUE and not (has_value or value):
+            value = next(rest, "")
+        flags[flag] = value
+        if flag == "--policy-pack":
+            policy_packs.append(value)
+    return CommandLine(tuple(words), flags, tuple(policy_packs))
 
 
 def with_flag(arguments: Sequence[str], flag: str) -> list[str]:
     """Return the arguments with a flag that overrides any earlier one."""
     end = arguments.index("--") if "--" in arguments else len(arguments)
     return [*arguments[:end], flag, *arguments[end:]]
-
-
-def with_preserved_config(arguments: Sequence[str], command: CommandLine) -> list[str]:
-    """Return the arguments for pulumi. `stack rm` gets a flag that keeps the stack's file, which real deployments use.
-
-    A flag of the user, such as `--preserve-config=false`, stays as it is.
-    """
-    if PRESERVE_CONFIG in command.flags or not command.removes_stack:
-        return list(arguments)
-    return [*arguments[: command.subcommand_index + 1], PRESERVE_CONFIG, *arguments[command.subcommand_index + 1 :]]

@@ -79,7 +79,7 @@ def run(argv: list[str]) -> int:
 
 def is_sandbox_command(argv: list[str], command: arguments.CommandLine) -> bool:
     """Return True for a command that only pulumi-sandbox has. `env` with a subcommand (`env ls`) is Pulumi's own."""
-    if command.name_index != 0:
+    if argv[:1] != [command.name]:
         return False
     has_subcommand = len(argv) > 1 and not argv[1].startswith("-")
     return command.name in ("engine", "job", "serve", "world") or (command.name == "env" and not has_subcommand)
@@ -130,7 +130,7 @@ def run_pulumi(argv: list[str], command: arguments.CommandLine) -> int:
             stacks.create_if_missing(workspace, engine, stack, environment, say)
     if command.removes_stack and arguments.PRESERVE_CONFIG not in command.flags:
         say(f"stack {command.subcommand} keeps the stack's file; {arguments.PRESERVE_CONFIG}=false deletes it too")
-        pulumi_arguments = arguments.with_preserved_config(pulumi_arguments, command)
+        pulumi_arguments = arguments.with_flag(pulumi_arguments, arguments.PRESERVE_CONFIG)
     if command.name == "stack" and command.subcommand == "rename":
         say("stack rename keeps the stack's file; rename the file too")
     code = passthrough.run(engine.executable, pulumi_arguments, environment)
