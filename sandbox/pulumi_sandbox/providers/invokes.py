@@ -71,7 +71,10 @@ def _follow(path: str, scope: Any) -> Any:
             parts = value.split("/") if isinstance(value, str) else value
             value = parts[int(key)] if -len(parts) <= int(key) < len(parts) else None
         else:
-            value = value.get(key) if isinstance(value, Mapping) else None
+            try:
+                value = value[key]
+            except (LookupError, TypeError):
+                return None
         if value is None:
             return None
     return value

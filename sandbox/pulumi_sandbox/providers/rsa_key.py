@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from typing import cast
+from typing import Any, cast
 
 from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives import hashes, serialization
@@ -12,47 +11,33 @@ from cryptography.hazmat.primitives.asymmetric import padding, rsa
 from pulumi_sandbox.world.store import World
 
 SETTING = "rsa-private-key"
-PRIVATE_KEY, PRIVATE_KEYS = "rsaPrivateKey", "rsaPrivateKeys"
+PRIVATE_KEY = "rsaPrivateKey"
 
 
-class GeneratedValues(Mapping[str, object]):
+class GeneratedValues(dict[str, Any]):
     """The generated values, which results of functions use as `${made.…}`, because no file should contain them.
 
     `rsaPrivateKey` is one key for the whole world; `rsaPrivateKeys.NAME` is a key for each name.
     """
 
     def __init__(self, world: World) -> None:
+        super().__init__(rsaPrivateKeys=_Keys(world))
         self._world = world
 
-    def __getitem__(self, name: str) -> object:
-        if name not in self:
+    def __missing__(self, name: str) -> str:
+        if name != PRIVATE_KEY:
             raise KeyError(name)
-        return private_key(self._world) if name == PRIVATE_KEY else _Keys(self._world)
-
-    def __iter__(self) -> Iterator[str]:
-        return iter((PRIVATE_KEY, PRIVATE_KEYS))
-
-    def __len__(self) -> int:
-        return 2
-
-    def __contains__(self, name: object) -> bool:
-        return name in (PRIVATE_KEY, PRIVATE_KEYS)
+        return private_key(self._world)
 
 
-class _Keys(Mapping[str, str]):
+class _Keys(dict[str, str]):
     """A mapping with a key for every name."""
 
     def __init__(self, world: World) -> None:
         self._world = world
 
-    def __getitem__(self, name: str) -> str:
+    def __missing__(self, name: str) -> str:
         return private_key(self._world, name)
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(())
-
-    def __len__(self) -> int:
-        return 0
 
 
 def private_key(world: World, name: str = "") -> str:

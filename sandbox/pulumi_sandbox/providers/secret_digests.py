@@ -11,7 +11,17 @@ from typing import Any
 
 from gpu_common.pulumi_wire import SECRET, SIGNATURE
 
-from pulumi_sandbox.providers.values import UNKNOWN, Decoded, Path, Secrets, at, drop_nested, is_at_or_below, leaves
+from pulumi_sandbox.providers.values import (
+    UNKNOWN,
+    Decoded,
+    Path,
+    Secrets,
+    at,
+    drop_nested,
+    is_at_or_below,
+    leaves,
+    replaced,
+)
 from pulumi_sandbox.providers.wire import decode_wire, to_wire
 
 MARK = "secret"
@@ -41,30 +51,21 @@ def is_digest(value: Any) -> bool:
     )
 
 
-def digest_paths(stored: Any, path: Path = ()) -> list[Path]:
+def digest_paths(stored: Any) -> list[Path]:
     """Return the paths of the digests in a stored tree."""
-    if is_digest(stored):
-        return [path]
-    steps: Iterable[tuple[str | int, Any]] = ()
-    if isinstance(stored, Mapping):
-        steps = stored.items()
-    elif isinstance(stored, list):
-        steps = enumerate(stored)
-    return [found for step, inner in steps for found in digest_paths(inner, (*path, step))]
+    return [path[:-1] for path, _ in leaves(stored) if path and is_digest(at(stored, path[:-1]))]
 
 
 def hash_secrets(values: Mapping[str, Any], secrets: Secrets, key: bytes) -> dict[str, Any]:
     """Return the values with secrets replaced by digests, in the form that the world stores."""
 
-    def with_digests(tree: Any) -> Any:
-        if isinstance(tree, Mapping):
-            if tree.get(SIGNATURE) == SECRET:
-                (value,) = decode_wire({"": tree["value"]}).values.values()
-                return {MARK: digest(value, key)}
-            return {name: with_digests(inner) for name, inner in tree.items()}
-        return [with_digests(inner) for inner in tree] if isinstance(tree, list) else tree
+    def sealed(wire: Mapping[str, Any]) -> Any:
+        if wire.get(SIGNATURE) == SECRET:
+            (value,) = decode_wire({"": wire["value"]}).values.values()
+            return {MARK: digest(value, key)}
+        return None
 
-    return {name: with_digests(value) for name, value in to_wire(values, secrets).items()}
+    return dict(replaced(to_wire(values, secrets), sealed))
 
 
 def restore_secrets(stored: Mapping[str, Any], engine_values: Iterable[Decoded], key: bytes) -> Decoded:
@@ -76,15 +77,13 @@ def restore_secrets(stored: Mapping[str, Any], engine_values: Iterable[Decoded],
         if (value := at(decoded.values, path, UNKNOWN)) is not UNKNOWN
     }
 
-    def with_secrets(tree: Any) -> Any:
-        if isinstance(tree, Mapping):
-            if is_digest(tree):
-                value = to_wire({"": value_of_digest.get(tree[MARK], CHANGED)})[""]
-                return {SIGNATURE: SECRET, "value": value}
-            return {name: with_secrets(inner) for name, inner in tree.items()}
-        return [with_secrets(inner) for inner in tree] if isinstance(tree, list) else tree
+    def opened(tree: Mapping[str, Any]) -> Any:
+        if is_digest(tree):
+            value = to_wire({"": value_of_digest.get(tree[MARK], CHANGED)})[""]
+            return {SIGNATURE: SECRET, "value": value}
+        return None
 
-    return decode_wire({name: with_secrets(value) for name, value in stored.items()})
+    return decode_wire(replaced(stored, opened))
 
 
 def with_known_texts(stored: Mapping[str, Any], known: Iterable[str], key: bytes) -> dict[str, Any]:
@@ -92,24 +91,12 @@ def with_known_texts(stored: Mapping[str, Any], known: Iterable[str], key: bytes
     if not digest_paths(stored):
         return dict(stored)
     texts = {digest(text, key): text for text in known}
-
-    def with_texts(tree: Any) -> Any:
-        if isinstance(tree, Mapping):
-            return (
-                texts.get(tree[MARK], tree)
-                if is_digest(tree)
-                else {name: with_texts(one) for name, one in tree.items()}
-            )
-        return [with_texts(inner) for inner in tree] if isinstance(tree, list) else tree
-
-    return {name: with_texts(value) for name, value in stored.items()}
+    return dict(replaced(stored, lambda tree: texts.get(tree[MARK]) if is_digest(tree) else None))
 
 
 def redact(stored: Any) -> Any:
     """Replace the digests in stored values by `[secret]`, for display."""
-    if isinstance(stored, Mapping):
-        return REDACTED if is_digest(stored) else {name: redact(inner) for name, inner in stored.items()}
-    return [redact(inner) for inner in stored] if isinstance(stored, list) else stored
+    return replaced(stored, lambda tree: REDACTED if is_digest(tree) else None)
 
 
 def secret_paths(

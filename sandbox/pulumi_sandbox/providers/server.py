@@ -92,11 +92,6 @@ class Servicer(provider_pb2_grpc.ResourceProviderServicer):
         return pb.ProviderHandshakeResponse(accept_secrets=True, accept_resources=False, accept_outputs=False)
 
     @with_grpc_errors
-    def Attach(self, request: plugin_pb2.PluginAttach, context: grpc.ServicerContext) -> empty_pb2.Empty:
-        self.log.attach(request.address)
-        return empty_pb2.Empty()
-
-    @with_grpc_errors
     def GetPluginInfo(self, request: empty_pb2.Empty, context: grpc.ServicerContext) -> plugin_pb2.PluginInfo:
         return plugin_pb2.PluginInfo(version=self._version())
 
@@ -225,14 +220,6 @@ class Servicer(provider_pb2_grpc.ResourceProviderServicer):
         answer = pb.InvokeResponse()
         getattr(answer, "return").CopyFrom(encode(result, secrets))
         return answer
-
-    @with_grpc_errors
-    def GetMapping(self, request: pb.GetMappingRequest, context: grpc.ServicerContext) -> pb.GetMappingResponse:
-        return pb.GetMappingResponse()
-
-    @with_grpc_errors
-    def GetMappings(self, request: pb.GetMappingsRequest, context: grpc.ServicerContext) -> pb.GetMappingsResponse:
-        return pb.GetMappingsResponse()
 
 
 def failures(problems: Sequence[Problem], inputs: Decoded) -> list[pb.CheckFailure]:

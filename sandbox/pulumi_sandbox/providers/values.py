@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass
+from enum import Enum
 from typing import Any, Final
 
 from gpu_common.pulumi_wire import ARCHIVE, REFERENCE, SIGNATURE
@@ -16,29 +17,16 @@ Secrets = frozenset[Path]
 NO_SECRETS: Secrets = frozenset()
 
 
-class Unknown:
-    """A value that a preview cannot know. Its only instance is `UNKNOWN`; compare with `is`."""
+class Unknown(Enum):
+    """A value that a preview cannot know. Its only member is `UNKNOWN`; compare with `is`."""
 
-    _one: Unknown | None = None
-
-    def __new__(cls) -> Unknown:
-        cls._one = cls._one or super().__new__(cls)
-        return cls._one
+    UNKNOWN = "unknown"
 
     def __repr__(self) -> str:
-        return "UNKNOWN"
-
-    def __copy__(self) -> Unknown:
-        return self
-
-    def __deepcopy__(self, memo: object) -> Unknown:
-        return self
-
-    def __reduce__(self) -> str:
-        return "UNKNOWN"
+        return self.name
 
 
-UNKNOWN: Final = Unknown()
+UNKNOWN: Final = Unknown.UNKNOWN
 
 
 @dataclass(frozen=True, eq=False)
@@ -93,6 +81,14 @@ def drop_nested(paths: Collection[Path]) -> Secrets:
 def is_at_or_below(path: Path, paths: Collection[Path]) -> bool:
     """Return True if a path is one of `paths` or is below one of them."""
     return any(path[:length] in paths for length in range(1, len(path) + 1))
+
+
+def replaced(tree: Any, replace: Callable[[Mapping[str, Any]], Any]) -> Any:
+    """Return a tree with other values instead of some objects: those for which `replace` does not return None."""
+    if isinstance(tree, Mapping):
+        new = replace(tree)
+        return {name: replaced(inner, replace) for name, inner in tree.items()} if new is None else new
+    return [replaced(inner, replace) for inner in tree] if isinstance(tree, list) else tree
 
 
 def leaves(value: Any, path: Path = ()) -> Iterator[tuple[Path, Any]]:

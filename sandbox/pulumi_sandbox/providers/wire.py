@@ -25,9 +25,7 @@ EXACT_BELOW = 2**53
 
 def decode(struct: struct_pb2.Struct) -> Decoded:
     """Convert a Struct from the engine to plain Python values."""
-    secrets: set[Path] = set()
-    values = {name: _decode(value, (name,), secrets) for name, value in struct.fields.items()}
-    return Decoded(values, drop_nested(secrets))
+    return decode_wire(_tree(struct))
 
 
 def decode_wire(tree: Mapping[str, Any]) -> Decoded:
@@ -39,8 +37,7 @@ def decode_wire(tree: Mapping[str, Any]) -> Decoded:
 def encode(values: Mapping[str, Any], secrets: Collection[Path] = ()) -> struct_pb2.Struct:
     """Convert plain values to a Struct, and mark the values at secret paths. Paths that do not exist are ignored."""
     struct = struct_pb2.Struct()
-    for name, value in to_wire(values, secrets).items():
-        _fill(struct.fields[name], value)
+    struct.update(to_wire(values, secrets))
     return struct
 
 
@@ -50,22 +47,11 @@ def to_wire(values: Mapping[str, Any], secrets: Collection[Path] = ()) -> dict[s
     return {str(name): _wire(value, (name,), secret_set) for name, value in values.items()}
 
 
-def _decode(value: struct_pb2.Value, path: Path, secrets: set[Path]) -> Any:
-    match value.WhichOneof("kind"):
-        case "struct_value":
-            fields = value.struct_value.fields
-            if SIGNATURE in fields:
-                return _signed(struct_to_tree(value.struct_value), path, secrets)
-            return {name: _decode(inner, (*path, name), secrets) for name, inner in fields.items()}
-        case "list_value":
-            return [_decode(inner, (*path, at), secrets) for at, inner in enumerate(value.list_value.values)]
-        case "string_value":
-            return UNKNOWN if value.string_value in UNKNOWNS else value.string_value
-        case "number_value":
-            return number(value.number_value)
-        case "bool_value":
-            return value.bool_value
-    return None
+def _tree(value: Any) -> Any:
+    """Convert a Struct to a JSON tree, and keep the signatures."""
+    if isinstance(value, struct_pb2.Struct):
+        return {name: _tree(value[name]) for name in value}
+    return [_tree(inner) for inner in value] if isinstance(value, struct_pb2.ListValue) else value
 
 
 def _to_plain(value: Any, path: Path, secrets: set[Path]) -> Any:
@@ -113,48 +99,6 @@ def _wire(value: Any, path: Path, secrets: Collection[Path]) -> Any:
         case list() | tuple():
             return [_wire(inner, (*path, at), secrets) for at, inner in enumerate(value)]
     return value
-
-
-def _fill(target: struct_pb2.Value, value: Any) -> None:
-    match value:
-        case None:
-            target.null_value = struct_pb2.NULL_VALUE
-        case bool():
-            target.bool_value = value
-        case int() | float():
-            target.number_value = value
-        case str():
-            target.string_value = value
-        case Mapping():
-            target.struct_value.SetInParent()
-            for name, inner in value.items():
-                _fill(target.struct_value.fields[name], inner)
-        case list() | tuple():
-            target.list_value.SetInParent()
-            for inner in value:
-                _fill(target.list_value.values.add(), inner)
-        case _:
-            raise TypeError(f"a provider's value must be of a JSON type, not {type(value).__name__}")
-
-
-def struct_to_tree(struct: struct_pb2.Struct) -> dict[str, Any]:
-    """Convert a Struct to a JSON tree, and keep the signatures."""
-
-    def tree(value: struct_pb2.Value) -> Any:
-        match value.WhichOneof("kind"):
-            case "struct_value":
-                return struct_to_tree(value.struct_value)
-            case "list_value":
-                return [tree(inner) for inner in value.list_value.values]
-            case "string_value":
-                return value.string_value
-            case "number_value":
-                return number(value.number_value)
-            case "bool_value":
-                return value.bool_value
-        return None
-
-    return {name: tree(value) for name, value in struct.fields.items()}
 
 
 def number(value: float) -> int | float:

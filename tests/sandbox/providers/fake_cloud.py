@@ -33,7 +33,6 @@ def urn(token: str, name: str, stack: str = "dev") -> str:
 
 SHAPES = {
     BOX: Shape(
-        BOX,
         ObjectShape(
             {
                 "name": Property(TEXT),
@@ -49,7 +48,7 @@ SHAPES = {
         secret_inputs=frozenset({"password"}),
         secret_outputs=frozenset({"password", "token"}),
     ),
-    SHELF: Shape(SHELF, ObjectShape({"box": Property(TEXT, required=True)}), {"box": TEXT}),
+    SHELF: Shape(ObjectShape({"box": Property(TEXT, required=True)}), {"box": TEXT}),
 }
 
 
