@@ -1,12 +1,11 @@
-"""Choose the Python of a program and install its dependencies, by the runtime options of Pulumi.yaml."""
+"""Choose the Python of a program by the runtime options of Pulumi.yaml."""
 
 from __future__ import annotations
 
 import json
 import os
-import shutil
 import subprocess
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -14,6 +13,10 @@ from typing import Any
 from pulumi_sandbox.workspace import ambient_python
 
 TOOLCHAINS = ("pip", "poetry", "uv")
+INSTALL_HINT = (
+    "create the environment with `python3 -m venv`, and run `python -m pip install -r requirements.txt` in it; "
+    "or run `uv sync` for a project of uv"
+)
 
 
 class OptionError(Exception):
@@ -28,14 +31,6 @@ def option_error(root: Path, option: str, text: str, got: object, expected: str,
 def options_file(root: Path) -> str:
     """Return the name of the file with the runtime options of a program, a plugin or a policy pack."""
     return next((name for name in ("PulumiPolicy.yaml", "PulumiPlugin.yaml") if (root / name).is_file()), "Pulumi.yaml")
-
-
-@dataclass(frozen=True)
-class Step:
-    """One command of an installation."""
-
-    title: str
-    command: list[str]
 
 
 @dataclass(frozen=True)
@@ -90,8 +85,7 @@ class Runtime:
                 f"{self.environment_folder} {state}",
                 self.option or str(self.environment_folder),
                 f"a folder that `python3 -m venv` created, relative to the folder of {options_file(self.root)}",
-                f"run `pulumi install` in the folder of {options_file(self.root)}; it creates the environment and "
-                "installs the dependencies",
+                INSTALL_HINT,
             )
 
     def environment(self, base: Mapping[str, str]) -> dict[str, str]:
@@ -118,30 +112,6 @@ class Runtime:
             cwd=self.program if self.program.is_dir() else None,
         )  # fmt: skip
         return json.loads(process.stdout)
-
-    def installation(self) -> Iterator[Step]:
-        """Yield the commands that install the program's dependencies. Each command may be repeated."""
-        uv = shutil.which("uv")
-        if self.toolchain == "uv":
-            if uv is None:
-                raise option_error(
-                    self.root, "toolchain", "there is no `uv` on PATH", "uv", "`uv`, or `toolchain: pip`"
-                )
-            if self.environment_folder is not None and nearest_folder_with(self.program, "pyproject.toml"):
-                yield Step("Installing dependencies with uv", [uv, "sync"])
-                return
-        folder = self.environment_folder
-        if folder is not None and not (folder / "bin" / "python").is_file():
-            command = [uv, "venv", "--seed", str(folder)] if uv else [ambient_python(), "-m", "venv", str(folder)]
-            yield Step(f"Creating the virtual environment {folder}", command)
-        requirements = self.program / "requirements.txt"
-        if requirements.is_file():
-            title = f"Installing dependencies into {folder or self.python}"
-            if uv:
-                yield Step(title, [uv, "pip", "install", "--python", self.python, "-r", "requirements.txt"])
-            else:
-                yield Step(title, [self.python, "-m", "pip", "install", "--disable-pip-version-check",
-                                   "-r", "requirements.txt"])  # fmt: skip
 
 
 def detected_toolchain(program: Path) -> str:

@@ -13,7 +13,7 @@ import os
 import subprocess
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from concurrent import futures
 from typing import Any, NoReturn
 
@@ -24,7 +24,7 @@ from pulumi.runtime.proto import language_pb2_grpc, plugin_pb2
 
 from pulumi_sandbox.engine import locate
 from pulumi_sandbox.engine.model import VERSION, failure_reason
-from pulumi_sandbox.language_host.interpreters import PACKAGES, OptionError, Runtime
+from pulumi_sandbox.language_host.interpreters import INSTALL_HINT, PACKAGES, OptionError, Runtime
 from pulumi_sandbox.plugins import installable
 from pulumi_sandbox.processes import Guarded
 
@@ -37,15 +37,13 @@ ERROR_IS_SHOWN = 32
 PLUGIN_GRACE = 30.0
 
 
-def only_official(what: str) -> Callable[..., NoReturn]:
+def only_official(what: str, hint: str = "install Pulumi with its own installer and put it on PATH") -> Any:
     """Return an RPC that always fails, because only the official host can answer it."""
 
     def refuse(_self: Any, _request: Any, context: Context) -> NoReturn:
         context.abort(
             grpc.StatusCode.UNIMPLEMENTED,
-            f"pulumi-sandbox's language host cannot generate {what}\n"
-            "  expected: the official Pulumi CLI, whose language host has this code generator\n"
-            "  hint: install Pulumi with its own installer and put it on PATH",
+            f"pulumi-sandbox's language host cannot {what}\n  expected: the official Pulumi CLI\n  hint: {hint}",
         )
         raise AssertionError("abort always raises")
 
@@ -55,10 +53,11 @@ def only_official(what: str) -> Callable[..., NoReturn]:
 class LanguageHost(language_pb2_grpc.LanguageRuntimeServicer):
     """The language host of Python programs and plugins. Every command that the host starts ends with the host."""
 
-    GenerateProgram = only_official("Python code (convert, import)")
-    GenerateProject = only_official("a Python project (convert)")
-    GeneratePackage = only_official("an SDK (package add, package gen-sdk, install)")
-    Pack = only_official("a Python package file (package pack-sdk)")
+    GenerateProgram = only_official("generate Python code (convert, import)")
+    GenerateProject = only_official("generate a Python project (convert)")
+    GeneratePackage = only_official("generate an SDK (package add, package gen-sdk)")
+    Pack = only_official("make a Python package file (package pack-sdk)")
+    InstallDependencies = only_official("install dependencies (install, new)", INSTALL_HINT)
 
     def __init__(self, engine_address: str) -> None:
         self._engine = engine_address
@@ -139,33 +138,6 @@ class LanguageHost(language_pb2_grpc.LanguageRuntimeServicer):
                 yield lp.RunPluginResponse(stderr=data) if is_error else lp.RunPluginResponse(stdout=data)
             code = plugin.wait()
         yield lp.RunPluginResponse(exitcode=code if code >= 0 else 128 - code)
-
-    def InstallDependencies(
-        self, request: lp.InstallDependenciesRequest, context: Context
-    ) -> Iterator[lp.InstallDependenciesResponse]:
-        info = lp.ProgramInfo()
-        info.CopyFrom(request.info)
-        info.program_directory = info.program_directory or request.directory
-        try:
-            runtime = read_options(info)
-            steps = list(runtime.installation())
-        except OptionError as error:
-            context.abort(grpc.StatusCode.FAILED_PRECONDITION, str(error))
-        for step in steps:
-            yield lp.InstallDependenciesResponse(stdout=f"{step.title}...\n".encode())
-            environment = runtime.environment(os.environ)
-            with self._started(step.command, str(runtime.program), environment, context, piped=True) as installer:
-                for stream, data in installer.output():
-                    is_error = stream == "stderr"
-                    yield lp.InstallDependenciesResponse(
-                        stderr=data if is_error else b"", stdout=b"" if is_error else data
-                    )
-                code = installer.wait()
-            if code:
-                context.abort(
-                    grpc.StatusCode.ABORTED, f"{step.title}: {exit_message('`' + ' '.join(step.command) + '`', code)}"
-                )
-        yield lp.InstallDependenciesResponse(stdout=b"Finished installing dependencies\n")
 
     def Cancel(self, request: empty_pb2.Empty, context: Context) -> empty_pb2.Empty:
         self.close()

@@ -60,23 +60,3 @@ def test_uv_projects_run_in_the_environment_beside_their_lock(program: Path, mon
     assert Runtime.of(str(program), str(inner), {"toolchain": "pip"}).toolchain == "pip"
     chosen = Runtime.of(str(program), str(inner), {"virtualenv": "mine"})
     assert chosen.python == str(program / "mine" / "bin" / "python")
-
-
-def test_uv_installs_where_it_is_on_path_and_pip_where_not(program: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    (program / "requirements.txt").touch()
-    runtime = Runtime.of(str(program), str(program), {"virtualenv": "venv"})
-    python = str(program / "venv" / "bin" / "python")
-    tools = program / "tools"
-    tools.mkdir()
-    monkeypatch.setenv("PATH", str(tools))
-    monkeypatch.setenv("PULUMI_PYTHON_CMD", "/base/python")
-    assert [step.command for step in runtime.installation()] == [
-        ["/base/python", "-m", "venv", str(program / "venv")],
-        [python, "-m", "pip", "install", "--disable-pip-version-check", "-r", "requirements.txt"],
-    ]
-    (tools / "uv").write_text("#!/bin/sh\n")
-    (tools / "uv").chmod(0o755)
-    assert [step.command for step in runtime.installation()] == [
-        [str(tools / "uv"), "venv", "--seed", str(program / "venv")],
-        [str(tools / "uv"), "pip", "install", "--python", python, "-r", "requirements.txt"],
-    ]
