@@ -10,7 +10,7 @@ import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from fnmatch import fnmatchcase
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 from gpu_common.suggest import closest
@@ -21,9 +21,6 @@ from pulumi_sandbox.providers.values import at
 from pulumi_sandbox.workspace import Workspace
 from pulumi_sandbox.world.faults import KINDS, Fault
 from pulumi_sandbox.world.store import Record, World, WorldError
-
-if TYPE_CHECKING:
-    from rich.console import Console
 
 Path = tuple[str | int, ...]
 SLOW_SECONDS = 30.0
@@ -48,25 +45,11 @@ def world() -> None:
 
 @world.command(name="list")
 @click.option("--type", "kind", default="*", metavar="GLOB", help="Only these types, such as '*InstanceTemplate'.")
-@click.option("--name", default="*", metavar="GLOB", help="Only these logical names.")
-@click.option("--stack", default="", help="Only resources of this stack: its name, or project/name.")
-@click.option(
-    "--origin",
-    type=click.Choice(["stack", "api", "controller"]),
-    help="Only resources that a stack, an API call, or a controller of a Kubernetes cluster created.",
-)
 @json_option
-def list_command(kind: str, name: str, stack: str, origin: str | None, wants_json: bool) -> None:
+def list_command(kind: str, wants_json: bool) -> None:
     """List the resources, oldest first."""
     with open_world() as store:
-        rows = [
-            row
-            for row in store.find()
-            if fnmatchcase(row.type, kind)
-            and fnmatchcase(row.name, name)
-            and stack in ("", row.stack, row.stack.rpartition("/")[2])
-            and origin in (None, row.origin)
-        ]
+        rows = [row for row in store.find() if fnmatchcase(row.type, kind)]
     if wants_json:
         print_json([as_json(row) for row in rows])
     elif rows:
@@ -75,11 +58,7 @@ def list_command(kind: str, name: str, stack: str, origin: str | None, wants_jso
             ([row.type, row.name, row.id, row.stack or f"({row.origin})", row.created, row.cluster] for row in rows),
         )
     else:
-        click.echo(
-            "the world is empty"
-            if kind == name == "*" and not stack and not origin
-            else "no resource matches these options"
-        )
+        click.echo("the world is empty" if kind == "*" else "no resource has such a type")
 
 
 @world.command()
@@ -137,7 +116,7 @@ def remove(resources: tuple[str, ...]) -> None:
     """Delete a RESOURCE without the engine."""
     with open_world() as store, store.transaction():
         rows = [find_one(store, name) for name in resources]
-        for row in [*rows, *(owned for owner in rows for owned in owned_objects(store, owner))]:
+        for row in rows:
             store.delete(row.type, row.id, "removed by hand", row.cluster)
     for row in rows:
         click.echo(f"removed {row.path}")
@@ -183,23 +162,17 @@ def with_value(tree: Any, path: Path, value: Any) -> Any:
     if not path:
         return value
     step, *rest = path
-    if isinstance(step, int):
-        items = [] if tree is None else tree
-        if not isinstance(items, list):
-            raise LookupError("the value is not a list")
-        if step > len(items) or (step == len(items) and value is None):
-            raise LookupError(f"the list has {len(items)} items")
-        new_value = with_value(items[step] if step < len(items) else None, tuple(rest), value)
-        following = items[step + 1 :]
-        return [*items[:step], *([] if new_value is None else [new_value]), *following]
-    properties = {} if tree is None else tree
-    if not isinstance(properties, dict):
-        raise LookupError("the value is not an object")
-    new_value = with_value(properties.get(step), tuple(rest), value)
-    changed = {**properties, step: new_value}
-    if new_value is None:
-        del changed[step]
-    return changed
+    if tree is None:
+        tree = [] if isinstance(step, int) else {}
+    if not isinstance(tree, list if isinstance(step, int) else dict):
+        raise LookupError(f"the value is not {'a list' if isinstance(step, int) else 'an object'}")
+    items = dict(enumerate(tree)) if isinstance(tree, list) else dict(tree)
+    if isinstance(step, int) and step > len(tree):
+        raise LookupError(f"the list has {len(tree)} items")
+    items[step] = with_value(items.get(step), tuple(rest), value)
+    if items[step] is None:
+        del items[step]
+    return list(items.values()) if isinstance(tree, list) else items
 
 
 def refuse_secret(tree: Any, path: Path) -> None:
@@ -210,21 +183,6 @@ def refuse_secret(tree: Any, path: Path) -> None:
     inside = any(is_digest(at(tree, path[:length])) for length in range(1, len(path)))
     if inside or list(digest_paths(at(tree, path))):
         raise LookupError("has a secret, of which the world stores only a digest")
-
-
-def owned_objects(world: World, row: Record) -> list[Record]:
-    """Return the objects that Kubernetes' garbage collection would remove too, such as the pods of a Job."""
-
-    def is_owned(candidate: Record) -> bool:
-        metadata, owner_metadata = candidate.inputs.get("metadata") or {}, row.inputs.get("metadata") or {}
-        owners = [owner.get("name") for owner in metadata.get("ownerReferences") or ()]
-        return owner_metadata.get("name") in owners and metadata.get("namespace") == owner_metadata.get("namespace")
-
-    return [
-        candidate
-        for candidate in world.find("kubernetes:*")
-        if candidate.cluster == row.cluster and is_owned(candidate)
-    ]
 
 
 @world.command(
@@ -326,10 +284,6 @@ def mend_command(fault: int | None, remove_all: bool) -> None:
     click.echo(f"mended {removed} fault{'' if removed == 1 else 's'}" if removed else "no faults were planted")
 
 
-# Without a terminal, no cell is shortened to fit a width.
-WIDTH_WITHOUT_TERMINAL = 400
-
-
 @contextmanager
 def open_world() -> Iterator[World]:
     """Yield the emulated cloud state of this project."""
@@ -384,23 +338,17 @@ def print_json(value: Any) -> None:
     click.echo(json.dumps(value, indent=2, ensure_ascii=False))
 
 
-def console() -> Console:
-    from rich.console import Console
-
-    return Console(width=None if sys.stdout.isatty() else WIDTH_WITHOUT_TERMINAL, highlight=False, soft_wrap=False)
-
-
 def print_table(headings: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
+    """Print a table without its empty columns. Without a terminal, no cell is folded to fit a width."""
     from rich import box
+    from rich.console import Console
     from rich.table import Table
     from rich.text import Text
 
-    all_rows = list(rows)
+    columns = [column for column in zip(headings, *rows, strict=True) if any(column[1:])]
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
-    # Leave out empty columns.
-    columns = [column for column in range(len(headings)) if any(row[column] for row in all_rows)]
-    for column in columns:
-        table.add_column(headings[column], overflow="fold")
-    for row in all_rows:
-        table.add_row(*(Text(row[column]) for column in columns))
-    console().print(table)
+    for heading, *_ in columns:
+        table.add_column(heading, overflow="fold")
+    for row in list(zip(*columns, strict=True))[1:]:
+        table.add_row(*map(Text, row))
+    Console(width=None if sys.stdout.isatty() else 400, highlight=False).print(table)

@@ -60,10 +60,7 @@ def test_list_shows_every_row_and_filters(world: World) -> None:
 
     assert names() == ["l4-group", "check"]
     assert names("--type", "*Instance") == ["check"]
-    assert names("--name", "l4-*") == names("--stack", "staging") == names("--stack", "ci/staging") == ["l4-group"]
-    assert names("--origin", "api") == ["check"]
-    assert names("--stack", "prod") == []
-    assert run("list", "--stack", "prod").output == "no resource matches these options\n"
+    assert run("list", "--type", "aws:*").output == "no resource has such a type\n"
 
 
 def test_show_hides_secrets_and_takes_every_way_to_name_a_resource(world: World) -> None:
@@ -124,23 +121,6 @@ def test_remove_takes_several_away_or_none(world: World) -> None:
     assert len(world.find()) == 2
     assert run("remove", f"{GROUP}/{ID}", "check").output == f"removed {GROUP}/{ID}\nremoved {VM}/zones/a/check\n"
     assert world.find() == []
-
-
-def test_remove_takes_what_kubernetes_would_collect_after_it(world: World) -> None:
-    def add(kind: str, name: str, cluster: str, **more: str) -> None:
-        owners = [{"name": each} for each in more.values()]
-        inputs = {"metadata": {"name": name, "namespace": "ci", "ownerReferences": owners}}
-        world.insert(Record(f"kubernetes:{kind}", f"ci/{name}", name, "", inputs, {}, cluster=cluster))
-
-    for cluster in ("one", "two"):
-        add("batch/v1:Job", "check", cluster)
-        add("core/v1:Pod", "check-a", cluster, owner="check")
-        add("core/v1:Pod", "other-b", cluster, owner="other")
-    run("remove", "kubernetes:batch/v1:Job/ci/check@one")
-    left = [(row.id, row.cluster) for row in world.find("kubernetes:*")]
-    assert left == [
-        ("ci/other-b", "one"), ("ci/check", "two"), ("ci/check-a", "two"), ("ci/other-b", "two"),
-    ]  # fmt: skip
 
 
 def test_break_plants_what_it_says_and_mend_takes_it_away(world: World) -> None:
