@@ -25,65 +25,50 @@ from pulumi_sandbox.providers.sandbox_file import SettingsError
 from pulumi_sandbox.providers.values import UNKNOWN
 from pulumi_sandbox.world.store import Record, now
 
-# Source: d.SetId and buildID in terraform-provider-github v6.13.0 (20728bb3, which pulumi-github 6.15.0 wraps),
-# github/resource_github_*.go. `{number}` is GitHub's own id. A colon in the name of an environment becomes `??`
-# (github/util.go, escapeIDPart).
-ID_FORMS = {
-    "github:index/actionsEnvironmentSecret:ActionsEnvironmentSecret": "{repository}:{environment}:{secretName}",
-    "github:index/actionsOrganizationSecret:ActionsOrganizationSecret": "{secretName}",
-    "github:index/actionsEnvironmentVariable:ActionsEnvironmentVariable": "{repository}:{environment}:{variableName}",
-    "github:index/actionsOrganizationVariable:ActionsOrganizationVariable": "{variableName}",
-    "github:index/actionsRepositoryPermissions:ActionsRepositoryPermissions": "{repository}",
-    "github:index/actionsSecret:ActionsSecret": "{repository}:{secretName}",
-    "github:index/actionsVariable:ActionsVariable": "{repository}:{variableName}",
-    "github:index/branch:Branch": "{repository}:{branch}",
-    "github:index/branchDefault:BranchDefault": "{repository}",
-    "github:index/dependabotSecret:DependabotSecret": "{repository}:{secretName}",
-    "github:index/issueLabel:IssueLabel": "{repository}:{name}",
-    "github:index/membership:Membership": "{owner}:{username}",
-    "github:index/repository:Repository": "{name}",
-    "github:index/repositoryCollaborator:RepositoryCollaborator": "{repository}:{username}",
-    "github:index/repositoryDeployKey:RepositoryDeployKey": "{repository}:{number}",
-    "github:index/repositoryEnvironment:RepositoryEnvironment": "{repository}:{environment}",
-    "github:index/teamMembership:TeamMembership": "{teamId}:{username}",
-    "github:index/teamRepository:TeamRepository": "{teamId}:{repository}",
-}
 
-# Source: ForceNew in the same files, with these special cases:
+def _token(name: str) -> str:
+    return f"github:index/{name[0].lower()}{name[1:]}:{name}"
+
+
+# The id of each type, and the inputs whose change replaces a resource of it.
+#
+# Source of the ids: d.SetId and buildID in terraform-provider-github v6.13.0 (20728bb3, which pulumi-github 6.15.0
+# wraps), github/resource_github_*.go. The others have GitHub's own id, which is `{number}`. A colon in the name of an
+# environment becomes `??` (github/util.go, escapeIDPart).
+#
+# Source of the replacing inputs: ForceNew in the same files, with these special cases:
 # - `repository` of a secret, variable or environment: diffRepository (util_diff.go) replaces unless the repository was
 #   renamed. In the sandbox a repository cannot be renamed outside of a stack.
 # - The repositories of an organization's secret: pulumi-github 6.15.0 (e46c2bbd), provider/resources.go.
 # - A repository that is changed to a fork: the real provider keeps it (customdiff.ForceNewIfChange of a value that was
 #   not empty), the sandbox replaces it.
-REPLACES = {
-    "github:index/actionsEnvironmentSecret:ActionsEnvironmentSecret": ("environment", "repository", "secretName"),
-    "github:index/actionsEnvironmentVariable:ActionsEnvironmentVariable": (
-        "environment",
-        "repository",
-        "variableName",
-    ),
-    "github:index/actionsOrganizationSecret:ActionsOrganizationSecret": ("secretName", "selectedRepositoryIds"),
-    "github:index/actionsOrganizationVariable:ActionsOrganizationVariable": ("variableName",),
-    "github:index/actionsRepositoryPermissions:ActionsRepositoryPermissions": (),
-    "github:index/actionsRunnerGroup:ActionsRunnerGroup": (),
-    "github:index/actionsSecret:ActionsSecret": ("repository", "secretName"),
-    "github:index/actionsVariable:ActionsVariable": ("repository", "variableName"),
-    "github:index/branch:Branch": ("repository", "sourceBranch", "sourceSha"),
-    "github:index/branchDefault:BranchDefault": ("repository",),
-    "github:index/branchProtection:BranchProtection": ("repositoryId",),
-    "github:index/dependabotSecret:DependabotSecret": ("repository", "secretName"),
-    "github:index/issueLabel:IssueLabel": ("repository",),
-    "github:index/membership:Membership": ("username",),
-    "github:index/repository:Repository": ("fork", "sourceOwner", "sourceRepo"),
-    "github:index/repositoryCollaborator:RepositoryCollaborator": ("permission", "repository", "username"),
-    "github:index/repositoryDeployKey:RepositoryDeployKey": ("key", "readOnly", "repository", "title"),
-    "github:index/repositoryEnvironment:RepositoryEnvironment": ("environment", "repository"),
-    "github:index/repositoryRuleset:RepositoryRuleset": (),
-    "github:index/repositoryWebhook:RepositoryWebhook": ("repository",),
-    "github:index/team:Team": (),
-    "github:index/teamMembership:TeamMembership": ("teamId", "username"),
-    "github:index/teamRepository:TeamRepository": ("repository", "teamId"),
+_TYPES = {
+    "ActionsEnvironmentSecret": ("{repository}:{environment}:{secretName}", "environment repository secretName"),
+    "ActionsEnvironmentVariable": ("{repository}:{environment}:{variableName}", "environment repository variableName"),
+    "ActionsOrganizationSecret": ("{secretName}", "secretName selectedRepositoryIds"),
+    "ActionsOrganizationVariable": ("{variableName}", "variableName"),
+    "ActionsRepositoryPermissions": ("{repository}", ""),
+    "ActionsRunnerGroup": ("{number}", ""),
+    "ActionsSecret": ("{repository}:{secretName}", "repository secretName"),
+    "ActionsVariable": ("{repository}:{variableName}", "repository variableName"),
+    "Branch": ("{repository}:{branch}", "repository sourceBranch sourceSha"),
+    "BranchDefault": ("{repository}", "repository"),
+    "BranchProtection": ("{node}", "repositoryId"),
+    "DependabotSecret": ("{repository}:{secretName}", "repository secretName"),
+    "IssueLabel": ("{repository}:{name}", "repository"),
+    "Membership": ("{owner}:{username}", "username"),
+    "Repository": ("{name}", "fork sourceOwner sourceRepo"),
+    "RepositoryCollaborator": ("{repository}:{username}", "permission repository username"),
+    "RepositoryDeployKey": ("{repository}:{number}", "key readOnly repository title"),
+    "RepositoryEnvironment": ("{repository}:{environment}", "environment repository"),
+    "RepositoryRuleset": ("{number}", ""),
+    "RepositoryWebhook": ("{number}", "repository"),
+    "Team": ("{number}", ""),
+    "TeamMembership": ("{teamId}:{username}", "teamId username"),
+    "TeamRepository": ("{teamId}:{repository}", "repository teamId"),
 }
+ID_FORMS = {_token(name): form for name, (form, _) in _TYPES.items()}
+REPLACES = {_token(name): tuple(inputs.split()) for name, (_, inputs) in _TYPES.items()}
 
 # Source: DeleteBeforeReplace in pulumi-github 6.15.0 (e46c2bbd), provider/resources.go.
 DELETED_FIRST = frozenset(
@@ -104,7 +89,6 @@ NODES = {
     "github:index/team:Team": "T_kwDO",
     "github:index/branchProtection:BranchProtection": "BPR_kwDO",
 }
-NODE_IS_ID = frozenset({"github:index/branchProtection:BranchProtection"})
 GET_REPOSITORY = "github:index/getRepository:getRepository"
 LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789"
 DIGITS = "0123456789"
@@ -115,8 +99,8 @@ TIMED = (*types.SECRETS, *types.VARIABLES)
 class Github(Cloud):
     """The provider of GitHub.
 
-    Types in types.py are checked in depth. Types in ID_FORMS have the ids of the real provider. For all other types,
-    only the shape is checked.
+    Types in types.py are checked in depth. Those above have the ids of the real provider. For all other types, only the
+    shape is checked.
     """
 
     package: ClassVar[str] = "github"
@@ -202,13 +186,11 @@ class Github(Cloud):
         return token in types.SECRETS or token == types.ENVIRONMENT
 
     def identity(self, res: Resource) -> str:
-        number = _number(res)
-        if res.token in ID_FORMS:
-            values = {name: value for name, value in res.inputs.items() if isinstance(value, str)}
-            if "environment" in values:
-                values["environment"] = values["environment"].replace(":", "??")
-            return ID_FORMS[res.token].format_map({**values, "owner": self.owner, "number": number})
-        return _node(res) if res.token in NODE_IS_ID else number
+        values = {name: value for name, value in res.inputs.items() if isinstance(value, str)}
+        if "environment" in values:
+            values["environment"] = values["environment"].replace(":", "??")
+        values |= {"owner": self.owner, "number": _number(res), "node": _node(res)}
+        return ID_FORMS.get(res.token, "{number}").format_map(values)
 
     def computed(self, res: Resource) -> dict[str, Any]:
         outputs = self.shapes.shape(res.token).outputs

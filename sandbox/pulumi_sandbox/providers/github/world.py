@@ -19,6 +19,33 @@ API = "https://api.github.com"
 DEFAULT_GROUP = "Default"
 
 
+# The path at which GitHub creates a resource.
+PATHS = {
+    types.REPOSITORY: "orgs/{owner}/repos",
+    types.RUNNER_GROUP: "orgs/{owner}/actions/runner-groups",
+    types.RULESET: "repos/{owner}/{repository}/rulesets",
+    types.VARIABLE: "repos/{owner}/{repository}/actions/variables",
+    types.ENVIRONMENT_VARIABLE: "repos/{owner}/{repository}/environments/{environment}/variables",
+    types.ORGANIZATION_VARIABLE: "orgs/{owner}/actions/variables",
+}
+# GitHub's refusal of a name that is in use: the input with the name, and the answer.
+# - A repository: quoted in github.com/rundel/ghclass/issues/14 and many other issues.
+# - A runner group: the status is from lindluni/actions-runner-manager. The message is that for a runner's name
+#   (github.com/runs-on/runs-on/issues/33), because no source quotes the message for a group.
+# - A ruleset: github.com/github-community-projects/safe-settings/pull/1047.
+# - A variable: terraform-provider-github v6.13.0, github/resource_github_actions_variable_test.go.
+# Names of secrets and environments are never in use: a PUT creates or overwrites them.
+IN_USE = {
+    types.REPOSITORY: (
+        "name", 422, "Repository creation failed.",
+        "{Resource:Repository Field:name Code:custom Message:name already exists on this account}",
+    ),
+    types.RUNNER_GROUP: ("name", 409, "Already exists - A runner group with the name {} already exists.", ""),
+    types.RULESET: ("name", 422, "Validation Failed", "Name must be unique"),
+    **dict.fromkeys(types.VARIABLES, ("variableName", 409, "Already exists - Variable already exists", "")),
+}  # fmt: skip
+
+
 def refusal_text(method: str, path: str, status: int, message: str, errors: str = "") -> str:
     """Format an error of GitHub's API in the form of the provider's client.
 
@@ -60,30 +87,17 @@ class ExistingResources:
     # -- at Create and Update -----------------------------------------------------------------------------------------
 
     def name_in_use(self, token: str, inputs: dict[str, Any]) -> Iterator[str]:
-        """Yield GitHub's refusal if the name is in use.
-
-        Names of secrets and environments are never in use: a PUT creates or overwrites them.
-        """
-        match token:
-            case types.REPOSITORY if self.created(text_of(inputs, "name")):
-                # The errors of this call are quoted in github.com/rundel/ghclass/issues/14 and many other issues.
-                errors = "{Resource:Repository Field:name Code:custom Message:name already exists on this account}"
-                yield refusal_text("POST", f"orgs/{self.owner}/repos", 422, "Repository creation failed.", errors)
-            case types.RUNNER_GROUP if self._group(text_of(inputs, "name")):
-                # Source of the status 409: lindluni/actions-runner-manager. The message is that for a runner's name
-                # (github.com/runs-on/runs-on/issues/33), because no source quotes the message for a group.
-                text = f"Already exists - A runner group with the name {text_of(inputs, 'name')} already exists."
-                yield refusal_text("POST", f"orgs/{self.owner}/actions/runner-groups", 409, text)
-            case types.RULESET if self._name_exists(token, inputs, "name"):
-                # "Name must be unique", with 422: github.com/github-community-projects/safe-settings/pull/1047.
-                path = f"repos/{self.owner}/{text_of(inputs, 'repository')}/rulesets"
-                yield refusal_text("POST", path, 422, "Validation Failed", "Name must be unique")
-            case token if token in types.VARIABLES and self._name_exists(token, inputs, "variableName"):
-                # terraform-provider-github v6.13.0, github/resource_github_actions_variable_test.go: "Variable already
-                # exists".
-                yield refusal_text(
-                    "POST", self._variables(token, inputs), 409, "Already exists - Variable already exists"
-                )
+        """Yield GitHub's refusal if the same repository, environment or organization has a resource of this name."""
+        if token not in IN_USE:
+            return
+        key, status, message, errors = IN_USE[token]
+        name = text_of(inputs, key)
+        parents = [each for each in ("repository", "environment") if each in inputs]
+        rows = self.world.find(token)
+        if (token == types.RUNNER_GROUP and same_name(name, DEFAULT_GROUP)) or any(
+            all(same_name(text_of(one.inputs, each), text_of(inputs, each)) for each in (*parents, key)) for one in rows
+        ):
+            yield refusal_text("POST", self._path(token, inputs), status, message.format(name), errors)
 
     def missing_references(
         self,
@@ -104,7 +118,7 @@ class ExistingResources:
         old_repository = text_of(old or {}, "repository")
         if token == types.RULESET and old_repository and not same_name(old_repository, name):
             # No ForceNew: the update requests the ruleset of the old repository from the new repository.
-            yield refusal_text("PUT", f"repos/{self.owner}/{name}/rulesets/{id}", 404, "Not Found")
+            yield refusal_text("PUT", f"{self._path(token, inputs)}/{id}", 404, "Not Found")
         if token in (types.RUNNER_GROUP, types.ORGANIZATION_SECRET, types.ORGANIZATION_VARIABLE):
             yield from self._selected_repositories(inputs)
 
@@ -114,9 +128,9 @@ class ExistingResources:
         # For secrets and rulesets, the provider reads the repository first. For others, it sends the resource directly.
         call = ("GET", f"repos/{self.owner}/{name}")
         if token in types.VARIABLES:
-            call = ("POST", self._variables(token, inputs))
+            call = ("POST", self._path(token, inputs))
         elif token == types.ENVIRONMENT:
-            call = ("PUT", self._environment_path(inputs))
+            call = ("PUT", self._path(types.ENVIRONMENT_VARIABLE, inputs).removesuffix("/variables"))
         yield refusal_text(*call, 404, "Not Found") + self._hint(f"{self.owner}/{name}")
 
     def _environment(self, token: str, inputs: dict[str, Any]) -> Iterator[str]:
@@ -129,10 +143,10 @@ class ExistingResources:
         )
         path = f"{self.owner}/{repository}/environments/{environment}"
         if not exists and not self.exists(path):
-            secret = token == types.ENVIRONMENT_SECRET
-            method, last = ("GET", "secrets/public-key") if secret else ("POST", "variables")
-            call = (method, f"{self._environment_path(inputs)}/{last}")
-            yield refusal_text(*call, 404, "Not Found") + self._hint(path)
+            method, call = "POST", self._path(types.ENVIRONMENT_VARIABLE, inputs)
+            if token == types.ENVIRONMENT_SECRET:
+                method, call = "GET", f"{call.removesuffix('variables')}secrets/public-key"
+            yield refusal_text(method, call, 404, "Not Found") + self._hint(path)
 
     def _selected_repositories(self, inputs: dict[str, Any]) -> Iterator[str]:
         created_numbers = {
@@ -158,28 +172,9 @@ class ExistingResources:
             if attributes.get("visibility") == "public":
                 yield str(attributes.get("name") or attributes.get("fullName"))
 
-    def _group(self, name: str) -> bool:
-        groups = self.world.find(types.RUNNER_GROUP)
-        return same_name(name, DEFAULT_GROUP) or any(same_name(text_of(one.inputs, "name"), name) for one in groups)
-
-    def _name_exists(self, token: str, inputs: dict[str, Any], key: str) -> bool:
-        """Return True if the same repository, environment or organization has a resource of this name."""
-        key_inputs = [name for name in ("repository", "environment", key) if name in inputs]
-        return any(
-            all(same_name(text_of(one.inputs, name), text_of(inputs, name)) for name in key_inputs)
-            for one in self.world.find(token)
-        )
-
-    def _variables(self, token: str, inputs: dict[str, Any]) -> str:
-        return {
-            types.VARIABLE: f"repos/{self.owner}/{text_of(inputs, 'repository')}/actions/variables",
-            types.ENVIRONMENT_VARIABLE: f"{self._environment_path(inputs)}/variables",
-            types.ORGANIZATION_VARIABLE: f"orgs/{self.owner}/actions/variables",
-        }[token]
-
-    def _environment_path(self, inputs: dict[str, Any]) -> str:
+    def _path(self, token: str, inputs: dict[str, Any]) -> str:
         environment = quote(text_of(inputs, "environment"), safe="")
-        return f"repos/{self.owner}/{text_of(inputs, 'repository')}/environments/{environment}"
+        return PATHS[token].format(owner=self.owner, repository=text_of(inputs, "repository"), environment=environment)
 
     def _hint(self, path: str) -> str:
         return f"\n  hint: if the resource exists on GitHub, list it in sandbox.yaml: exists: {{github: [{path}]}}"
