@@ -10,7 +10,6 @@ for commands that accept no other stack file.
 from __future__ import annotations
 
 import contextlib
-import glob
 import json
 import os
 import subprocess
@@ -55,13 +54,6 @@ def in_state(workspace: Workspace, stack: str) -> bool:
     project, stack_name = project_settings(workspace.project).get("name"), stack.rsplit("/", 1)[-1]
     states = workspace.backend / ".pulumi" / "stacks" / str(project)
     return any((states / f"{stack_name}{ending}").is_file() for ending in (".json", ".json.gz"))
-
-
-def locks(workspace: Workspace, stack: str) -> list[Path]:
-    """Return the lock files of engine commands that use the stack."""
-    project, stack_name = project_settings(workspace.project).get("name"), stack.rsplit("/", 1)[-1]
-    folders = (workspace.backend / ".pulumi" / "locks").glob(f"*/{glob.escape(str(project))}/{glob.escape(stack_name)}")
-    return [file for folder in folders for file in folder.glob("*.json")]
 
 
 def file_without_stack(workspace: Workspace, stack: str) -> Path | None:
@@ -129,11 +121,6 @@ def print_likely_cause(workspace: Workspace, stack: str, say: Callable[[str], No
     if in_state(workspace, stack):
         if problem := syntax_error(file):
             say(problem)
-        if locks(workspace, stack):
-            say(
-                f"the stack {stack} is locked: another command is running, or an interrupted command left its lock\n"
-                f"  hint: if no command is running: pulumi-sandbox cancel --stack {stack} --yes"
-            )
     elif not file.is_file():
         stacks_with_file = sorted(
             path.stem.removeprefix("Pulumi.") for path in file.parent.glob(f"Pulumi.?*{file.suffix}") if path != file
@@ -172,8 +159,9 @@ OWN_PASSPHRASE = "sandbox"  # noqa: S105 - it guards nothing, and the docs name 
 # A salt for this passphrase, and the value `emulated-by-sandbox-secret` that this salt and passphrase encrypt.
 SALT = "v1:rdHK0bDVB20=:v1:gdTHUdW6eJ3QWI3M:JFlRIlEH/xYCzIC9jgN12XBnZxkIIw=="
 _PLACEHOLDER = "v1:jGjR0IBSui/M1xdq:N9KcdniTedE6FJUtyVItwaQ7Zk8Ll5yTNaC6m3bsHFTxjpKeqQ398jgB"
-# The encryption settings of a stack file (sdk/go/common/workspace/project.go, ProjectStack), with the values in copies.
-_SETTINGS = {"secretsprovider": "", "encryptedkey": "", "encryptionsalt": SALT}
+# The encryption settings of a stack file (sdk/go/common/workspace/project.go, ProjectStack).
+_SETTINGS = ("secretsprovider", "encryptedkey", "encryptionsalt")
+_TEXT = "tag:yaml.org,2002:str"
 
 
 @dataclass(frozen=True)
@@ -219,14 +207,15 @@ def engine_copy(text: str) -> EngineCopy:
         encrypted_by = provider.partition(":")[0] or "another secrets provider"
     else:
         encrypted_by = "another passphrase" if salt else "the Pulumi service" if secrets else ""
-    values = {settings[name]: value for name, value in _SETTINGS.items() if name in found}
-    values |= dict.fromkeys((node for _, node in secrets), _PLACEHOLDER)
-    return EngineCopy(
-        _replaced(text, root, values, add_salt="encryptionsalt" not in found),
-        OWN_PASSPHRASE,
-        encrypted_by,
-        tuple(dict.fromkeys(key for key, _ in secrets)),
+    fields = [pair for pair in (root.value if root else ()) if pair[0].value not in _SETTINGS]
+    fields.append((yaml.ScalarNode(_TEXT, "encryptionsalt"), yaml.ScalarNode(_TEXT, SALT)))
+    for _, node in secrets:
+        node.tag, node.value = _TEXT, _PLACEHOLDER
+    # A scalar keeps its text, as YAML has several readings.
+    copy = yaml.serialize(
+        yaml.MappingNode("tag:yaml.org,2002:map", fields), Dumper=yaml.SafeDumper, allow_unicode=True, width=10**6
     )
+    return EngineCopy(copy, OWN_PASSPHRASE, encrypted_by, tuple(dict.fromkeys(key for key, _ in secrets)))
 
 
 def _fields(node: yaml.Node | None) -> dict[str, yaml.Node]:
@@ -244,19 +233,3 @@ def _secrets(node: yaml.Node | None, key: str) -> Iterator[tuple[str, yaml.Node]
         yield from _secrets(inner, key or name)
     for inner in node.value if isinstance(node, yaml.SequenceNode) else ():
         yield from _secrets(inner, key)
-
-
-def _replaced(text: str, root: yaml.Node | None, values: dict[yaml.Node, str], *, add_salt: bool) -> str:
-    """Return the text with other values of these nodes. Everything else stays, as YAML has several readings."""
-    line = f"encryptionsalt: {SALT}\n"
-    spans = {(node.start_mark.index, node.end_mark.index): f" {json.dumps(value)}" for node, value in values.items()}
-    if root is None:
-        return f"{text}\n{line}"
-    if add_salt and isinstance(root, yaml.MappingNode) and root.flow_style:
-        spans[root.start_mark.index, root.start_mark.index + 1] = f'{{"encryptionsalt": "{SALT}",'
-    elif add_salt:
-        spans[root.start_mark.index, root.start_mark.index] = line + " " * root.start_mark.column
-    for (start, end), value in sorted(spans.items(), reverse=True):
-        ending = "\n" if text[start:end].endswith("\n") else ""  # that of a block scalar
-        text = text[:start] + value + ending + text[end:]
-    return text

@@ -81,14 +81,6 @@ class LanguageHost(language_pb2_grpc.LanguageRuntimeServicer):
     def GetPluginInfo(self, request: empty_pb2.Empty, context: Context) -> plugin_pb2.PluginInfo:
         return plugin_pb2.PluginInfo(version=VERSION)
 
-    def RuntimeOptionsPrompts(self, request: lp.RuntimeOptionsRequest, context: Context) -> lp.RuntimeOptionsResponse:
-        return lp.RuntimeOptionsResponse()
-
-    def GetRequiredPlugins(
-        self, request: lp.GetRequiredPluginsRequest, context: Context
-    ) -> lp.GetRequiredPluginsResponse:
-        return lp.GetRequiredPluginsResponse()  # only engines without GetRequiredPackages call this
-
     def GetRequiredPackages(
         self, request: lp.GetRequiredPackagesRequest, context: Context
     ) -> lp.GetRequiredPackagesResponse:

@@ -7,7 +7,7 @@ the emulated cloud state. For each call of the engine they call these hooks, in 
     Check    shapes (the SDK's own) -> autoname -> rules
     Diff     same, forced_changes, replaces, replaces_by_documentation, deletes_old_first
     Create   refusals -> faults -> identity -> computed, emulates -> row written -> created -> await_ready
-    Update   refusals -> faults -> computed, emulates -> row written -> updated -> await_ready
+    Update   refusals -> faults -> computed, emulates -> row written -> await_ready
     Delete   delete_blockers -> remains -> row deleted -> deleted
     Read     locate, observed, write_only, not_ready
     Invoke   invoke
@@ -162,9 +162,6 @@ class Cloud:
 
     def created(self, res: Resource) -> None:
         """Called after the row was written, for side effects on other rows."""
-
-    def updated(self, res: Resource) -> None:
-        """Called after the row was changed, for side effects on other rows."""
 
     def await_ready(self, res: Resource) -> dict[str, Any]:
         """Wait after a Create or Update as the vendor's provider does, for minutes if needed.

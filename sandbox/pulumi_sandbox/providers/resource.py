@@ -69,7 +69,7 @@ class Resource:
     inputs: dict[str, Any] = field(default_factory=dict)
     # The old inputs; None for a new resource.
     old_inputs: dict[str, Any] | None = None
-    # The outputs in the engine's state (at Update, Delete), or the new outputs (in created, updated).
+    # The outputs in the engine's state (at Update, Delete), or the new outputs (in created).
     outputs: dict[str, Any] = field(default_factory=dict)
     id: str = ""
     config: dict[str, Any] = field(default_factory=dict)

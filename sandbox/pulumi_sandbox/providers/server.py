@@ -87,7 +87,6 @@ class Servicer(provider_pb2_grpc.ResourceProviderServicer):
     def Handshake(
         self, request: pb.ProviderHandshakeRequest, context: grpc.ServicerContext
     ) -> pb.ProviderHandshakeResponse:
-        self.log.attach(request.engine_address)
         # Without acceptResources a resource arrives as its id, the form that every property expects.
         return pb.ProviderHandshakeResponse(accept_secrets=True, accept_resources=False, accept_outputs=False)
 
@@ -253,36 +252,23 @@ TIMEOUT_SECONDS = 5.0
 class EngineLog:
     """A client of the engine's log. If the engine does not answer, messages are dropped without an error."""
 
-    def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._channel: grpc.Channel | None = None
-        self._address = ""
-
-    def attach(self, address: str) -> None:
-        with self._lock:
-            if address and address != self._address:
-                if self._channel:
-                    self._channel.close()
-                self._address, self._channel = address, grpc.insecure_channel(address)
+    def __init__(self, address: str = "") -> None:
+        self._channel = grpc.insecure_channel(address) if address else None
 
     def say(self, text: str, severity: str = "info", urn: str = "") -> None:
-        with self._lock:
-            channel = self._channel
-        if channel is None:
+        if self._channel is None:
             return
         request = engine_pb2.LogRequest(
             severity=SEVERITIES.get(severity, engine_pb2.INFO), message=text, urn=urn, ephemeral=severity == "status"
         )
         try:
-            engine_pb2_grpc.EngineStub(channel).Log(request, timeout=TIMEOUT_SECONDS)
+            engine_pb2_grpc.EngineStub(self._channel).Log(request, timeout=TIMEOUT_SECONDS)
         except (grpc.RpcError, ValueError) as error:  # the engine has exited, or the channel was closed meanwhile
             logging.getLogger(__name__).debug("the engine took no log message: %s", error)
 
     def close(self) -> None:
-        with self._lock:
-            if self._channel:
-                self._channel.close()
-            self._channel = None
+        if self._channel:
+            self._channel.close()
 
 
 def log_to_file(path: Path) -> None:
@@ -328,8 +314,7 @@ def serve(cloud: Cloud, engine: str = "") -> None:
     threading.excepthook = lambda failure: logging.getLogger(__name__).error(
         "in thread %s", failure.thread and failure.thread.name, exc_info=failure.exc_value
     )
-    log = EngineLog()
-    log.attach(engine)
+    log = EngineLog(engine)
     context = Context(workspace, World(workspace.world), engine_gone=engine_watch.orphaned, log=log.say)
     cloud.context = context
     cloud.start(context)

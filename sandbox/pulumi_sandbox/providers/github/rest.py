@@ -98,27 +98,18 @@ def paged(
     most: int | None = None,
     **fields: Any,
 ) -> Answer:
-    """Return one page of rows with the Link header to the others. `to_document` converts a row.
+    """Return one page of rows with the Link header to the next one. `to_document` converts a row.
 
     The list ends after `most` rows. Its total count is that of all rows.
     """
     total, rows = len(rows), rows[:most]
     size = max(1, min(_number(request.option("per_page"), ROWS_PER_PAGE), MOST_ROWS_PER_PAGE))
-    page, last = max(1, _number(request.option("page"), 1)), max(1, -(-len(rows) // size))
-    pages = {"prev": min(page - 1, last), "next": page + 1, "last": last, "first": 1}
-    relations = [
-        one
-        for one, number in pages.items()
-        if (0 < number < page if one in ("prev", "first") else page < number <= last)
-    ]
-    query = {name: values[-1] for name, values in request.call.query.items()}
-    links = [
-        f'<{request.base}{request.call.path}?{urlencode({**query, "page": pages[one]})}>; rel="{one}"'
-        for one in relations
-    ]
+    page, last = max(1, _number(request.option("page"), 1)), -(-len(rows) // size)
+    query = {name: values[-1] for name, values in request.call.query.items()} | {"page": str(page + 1)}
+    link = {"Link": f'<{request.base}{request.call.path}?{urlencode(query)}>; rel="next"'} if page < last else {}
     body = {"total_count": total, key: [to_document(one) for one in rows[(page - 1) * size : page * size]]} | fields
     answer = as_json(200, body)
-    return Answer(answer.status, answer.body, answer.kind, {"Link": ", ".join(links)} if links else {})
+    return Answer(answer.status, answer.body, answer.kind, link)
 
 
 def _number(text: str, default: int) -> int:
