@@ -18,7 +18,6 @@ from gpu_manager import suppliers
 from gpu_manager.config import ConfigError, read
 from gpu_manager.model import Offer, Pool
 from gpu_manager.ports import Supplier
-from pulumi_sandbox.providers.github.actions.state import Definition, Step
 from pulumi_sandbox.providers.machines.local_services import LocalServices
 from pulumi_sandbox.world.store import World
 
@@ -113,8 +112,8 @@ def test_its_machine_runs_a_job_of_the_sandbox_while_another_supplier_does_not_a
     (tmp_path / "manager.json").write_text(json.dumps({"name": "staging", "github": github, "pools": [google, pool]}))
     home = hub.api.repositories.get("acme/kernels")
     assert home is not None
-    steps = (Step("says", f"echo hello from $RUNNER_NAME | tee {tmp_path}/said"),)
-    _, (job,) = hub.api.actions.queue(home, [Definition("test", ("gpu",), steps, "")])
+    steps = [{"name": "says", "run": f"echo hello from $RUNNER_NAME | tee {tmp_path}/said"}]
+    _, (job,) = hub.api.actions.queue(home, [{"name": "test", "labels": ("gpu",), "steps": steps}])
     command = [sys.executable, "-m", "gpu_ci.cli", "manager", "run", "--config", "manager.json", "--state", "state"]
     command += ["--app-key", "app.pem", "--interval-sec", "0.5", "--json"]
     command += ["--github-url", services.with_addresses({"url": "${github}"})["url"]]

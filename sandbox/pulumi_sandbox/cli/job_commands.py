@@ -12,20 +12,12 @@ import click
 from pulumi_sandbox.cli.world_commands import open_world, print_json, print_table
 from pulumi_sandbox.providers import sandbox_file
 from pulumi_sandbox.providers.github.actions import documents
-from pulumi_sandbox.providers.github.actions.state import (
-    COMPLETED,
-    JOB,
-    Actions,
-    Definition,
-    RunCompleted,
-    Step,
-)
+from pulumi_sandbox.providers.github.actions.state import COMPLETED, JOB, Actions, RunCompleted
 from pulumi_sandbox.providers.github.repositories import Repositories
 from pulumi_sandbox.providers.github.world import API
 from pulumi_sandbox.workspace import Workspace
 
 json_option = click.option("--json", "wants_json", is_flag=True, help="JSON instead of text.")
-EXAMPLE = "example-org/*"
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110})
@@ -47,7 +39,7 @@ def open_actions() -> Iterator[Actions]:
     """Return the GitHub Actions state of this project's sandbox, updated to the current time."""
     file = Workspace.find().settings_file
     try:
-        patterns = sandbox_file.existing_patterns(file, "github", EXAMPLE)
+        patterns = sandbox_file.existing_patterns(file, "github")
     except sandbox_file.SettingsError as error:
         raise click.ClickException(str(error)) from None
     with open_world() as world:
@@ -82,7 +74,7 @@ def queue(
         )
     if empty := [script for script in scripts if not script.strip()]:
         raise click.ClickException(f"job: --run: has no command\n  got: {empty[0]!r}\n  expected: such as ls")
-    steps = tuple(Step(f"Run {script.strip().splitlines()[0]}", script) for script in scripts)
+    steps = [{"name": f"Run {script.strip().splitlines()[0]}", "run": script} for script in scripts]
     with open_actions() as actions:
         names = [repository] if "/" in repository else actions.repositories.named(repository)
         found = next((one for one in map(actions.repositories.get, names) if one), None)
@@ -91,7 +83,9 @@ def queue(
                 f"job: {repository}: no such repository\n  got: {', '.join(names) or repository}\n"
                 f"  expected: a repository that a stack created, or that sandbox.yaml lists under exists: github"
             )
-        run, (job_entry,) = actions.queue(found, [Definition(name, runs_on, steps, group)], workflow=workflow)
+        run, (job_entry,) = actions.queue(
+            found, [{"name": name, "labels": runs_on, "steps": steps, "group": group}], workflow=workflow
+        )
         if wants_json:
             print_json(as_json(actions, job_entry))
             return

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import shlex
 import sys
+from importlib import import_module
 
 import click
 
@@ -13,29 +14,20 @@ from pulumi_sandbox.engine import locate
 from pulumi_sandbox.engine.model import HOST, VERSION
 from pulumi_sandbox.workspace import Workspace
 
-NAMES = ("env", "engine", "job", "serve", "world")
+# The commands that load the providers and the database, so they are imported on first use: name -> module.
+LAZY = {"job": "job_commands", "serve": "serve", "world": "world_commands"}
 
 
 class LazyGroup(click.Group):
-    """Imports `job`, `serve` and `world` on first use, because they load the providers and the database."""
-
     def get_command(self, context: click.Context, name: str) -> click.Command | None:
-        if name == "world":
-            from pulumi_sandbox.cli.world_commands import world
-
-            return world
-        if name == "job":
-            from pulumi_sandbox.cli.job_commands import job
-
-            return job
-        if name == "serve":
-            from pulumi_sandbox.cli.serve import serve
-
-            return serve
+        if name in LAZY:
+            module = import_module(f"pulumi_sandbox.cli.{LAZY[name]}")
+            command: click.Command = getattr(module, name)
+            return command
         return super().get_command(context, name)
 
-    def list_commands(self, _: click.Context) -> list[str]:
-        return sorted(NAMES)
+    def list_commands(self, context: click.Context) -> list[str]:
+        return sorted([*LAZY, *super().list_commands(context)])
 
 
 def say(text: str) -> None:

@@ -151,11 +151,8 @@ class Lookups:
         except SettingsError as error:
             raise LookupRefusedError(str(error)) from None
         if self.settings and user_file:
-            values = user_file.get("values") or {}
-            if not isinstance(values, Mapping):
-                raise _malformed(self.settings.name, "values", values, "a map of packages")
-            user_answers = {"lookups": user_file.get("lookups"), "values": values.get(self.package)}
-            sources.insert(0, (self.settings.name, user_answers))
+            values = (user_file.get("values") or {}).get(self.package)
+            sources.insert(0, (self.settings.name, {"lookups": user_file.get("lookups"), "values": values}))
         return sources
 
     @cached_property
@@ -169,14 +166,8 @@ class Lookups:
     def _answers(self) -> dict[str, list[Answer]]:
         answers: dict[str, list[Answer]] = {}
         for name, source in self._sources:
-            lookups = source.get("lookups") or {}
-            if not isinstance(lookups, Mapping):
-                raise _malformed(name, "lookups", lookups, "a map of tokens")
-            for token, entries in lookups.items():
-                if not isinstance(entries, list):
-                    raise _malformed(name, f'lookups."{token}"', entries, "a list of {match, result}")
-                for at, entry in enumerate(entries):
-                    answers.setdefault(token, []).append(_answer(name, f'lookups."{token}"[{at}]', entry))
+            for token, entries in (source.get("lookups") or {}).items():
+                answers.setdefault(token, []).extend(_answer(name, entry) for entry in entries or ())
         return answers
 
     def can_answer(self, token: str) -> bool:
@@ -271,28 +262,15 @@ def _example(kind: str) -> str:
     return {"list": "[]", "map": "{}", "boolean": "false", "integer": "0", "number": "0"}.get(kind, '""')
 
 
-def _answer(source: str, path: str, entry: Any) -> Answer:
-    if not isinstance(entry, Mapping) or not isinstance(entry.get("result"), Mapping):
-        raise _malformed(source, path, entry, "an object with `result` and, unless it applies to every call, `match`")
-    for name in entry:
-        if name not in ("match", "result", "only", "secrets"):
-            raise _malformed(source, f"{path}.{name}", entry[name], "one of the keys match, only, result, secrets")
-    match = entry.get("match") or {}
-    if not isinstance(match, Mapping):
-        raise _malformed(source, f"{path}.match", match, "an object of arguments")
+def _answer(source: str, entry: Mapping[str, Any]) -> Answer:
     only = entry.get("only")
     return Answer(
-        result=dict(entry["result"]),
-        match=dict(match),
+        result=dict(entry.get("result") or {}),
+        match=dict(entry.get("match") or {}),
         only=None if only is None else frozenset(only),
         secrets=tuple(entry.get("secrets") or ()),
         source=source,
     )
-
-
-def _malformed(source: str, path: str, got: Any, expected: str) -> LookupRefusedError:
-    shown = json.dumps(got, default=str)
-    return LookupRefusedError(f"{source}: {path}: wrong form\n  got: {shown[:80]}\n  expected: {expected}")
 
 
 # Go's encoding/json always escapes these characters. JSON has them only in strings.

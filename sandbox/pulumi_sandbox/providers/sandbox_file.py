@@ -3,21 +3,25 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
+from pathlib import Path as File
 from typing import Any
 
 import yaml
 
+from pulumi_sandbox.providers import paths
 from pulumi_sandbox.providers.sdk.shape_check import did_you_mean
+from pulumi_sandbox.providers.values import Path
 from pulumi_sandbox.workspace import yaml_error
 
-ENTRIES = ("guest", "exists", "github", "lookups", "values")
-# The keys allowed below an entry. The keys of `lookups` are functions. The keys of a provider's `values` are free.
-KEYS_BELOW = {
-    "guest": ("path", "environment", "scriptOutput"),
-    "exists": ("aws", "gcp", "github"),
-    "github": ("apps", "plans"),
-    "values": ("aws", "gcp", "github", "kubernetes"),
+# The form of the file. A dict has the keys of a map, or "*" for any key. A list has the form of its elements. A tuple has
+# the allowed values. None allows any value; its reader checks it.
+ANSWER = {"match": {"*": None}, "result": {"*": None}, "only": [str], "secrets": [str]}
+FORM: dict[str, Any] = {
+    "guest": dict.fromkeys(("path", "environment", "scriptOutput")),
+    "exists": {"aws": [str], "gcp": [str], "github": [str]},
+    "github": {"apps": {"*": {"*": ("read", "write")}}, "plans": {"*": ("free", "team", "enterprise")}},
+    "lookups": {"*": [ANSWER]},
+    "values": {name: {"*": None} for name in ("aws", "gcp", "github", "kubernetes")},
 }
 LONGEST_SHOWN_CHARS = 80
 # Lower than the default, because names have three letters: one wrong letter is a third of the name.
@@ -28,7 +32,7 @@ class SettingsError(ValueError):
     """An entry of sandbox.yaml is not valid. The text has its path and the expected value."""
 
 
-def read(file: Path | None) -> dict[str, Any]:
+def read(file: File | None) -> dict[str, Any]:
     """Return the entries of the file, or an empty dict if the file is missing."""
     if file is None or not file.is_file():
         return {}
@@ -38,18 +42,31 @@ def read(file: Path | None) -> dict[str, Any]:
         raise SettingsError(yaml_error(file, error)) from None
     except (yaml.YAMLError, UnicodeDecodeError, RecursionError) as error:
         raise SettingsError(f"{file.name}: is not YAML: {type(error).__name__}\n  expected: YAML") from None
-    if document is None:
-        return {}
-    if not isinstance(document, dict):
-        shown = json.dumps(document, default=str)[:LONGEST_SHOWN_CHARS]
-        raise SettingsError(
-            f"{file.name}: the file: wrong form\n  got: {shown}\n  expected: a map of {', '.join(ENTRIES)}"
-        )
-    refuse_unknown(file.name, "", document, ENTRIES)
-    for entry, names in KEYS_BELOW.items():
-        if isinstance(keys := document.get(entry), dict):
-            refuse_unknown(file.name, f"{entry}.", keys, names)
-    return document
+    check(file.name, (), document, FORM)
+    return document or {}
+
+
+def check(file: str, path: Path, value: Any, form: Any) -> None:
+    """Raise SettingsError if the value at a path of the file does not have this form. An empty value always has it."""
+    if form is None or not value:
+        return
+    place = f"{file}: {paths.text(path) or 'the file'}"
+    if isinstance(form, tuple):
+        if value not in form:
+            raise SettingsError(f"{place}: unknown value\n  got: {value}\n  expected: {', '.join(form)}")
+    elif not isinstance(value, form if isinstance(form, type) else type(form)):
+        shown = json.dumps(value, default=str)[:LONGEST_SHOWN_CHARS]
+        expected = {list: "a list", str: "a text"}.get(form if isinstance(form, type) else type(form), "a map")
+        of = f" of {', '.join(form)}" if isinstance(form, dict) and "*" not in form else ""
+        raise SettingsError(f"{place}: wrong form\n  got: {shown}\n  expected: {expected}{of}")
+    elif isinstance(form, list):
+        for index, each in enumerate(value):
+            check(file, (*path, index), each, form[0])
+    elif isinstance(form, dict):
+        if "*" not in form:
+            refuse_unknown(file, f"{paths.text(path)}." if path else "", value, tuple(form))
+        for name, each in value.items():
+            check(file, (*path, str(name)), each, form.get(name, form.get("*")))
 
 
 def refuse_unknown(file: str, parent: str, entries: dict[Any, Any], names: tuple[str, ...]) -> None:
@@ -60,13 +77,6 @@ def refuse_unknown(file: str, parent: str, entries: dict[Any, Any], names: tuple
             raise SettingsError(f"{file}: {parent}{name}: no such entry\n  expected: {', '.join(names)}{hint}")
 
 
-def existing_patterns(file: Path | None, package: str, example: str) -> tuple[str, ...]:
-    """Return the globs under `exists: <package>:`. They match paths such as the example."""
-    entry = read(file).get("exists") or {}
-    patterns = entry.get(package) or [] if isinstance(entry, dict) else None
-    if not isinstance(patterns, list) or not all(isinstance(one, str) for one in patterns):
-        raise SettingsError(
-            f"{file.name if file else 'sandbox.yaml'}: exists.{package}: wrong type\n  got: {entry}\n"
-            f"  expected: a list of paths such as {example}"
-        )
-    return tuple(patterns)
+def existing_patterns(file: File | None, package: str) -> tuple[str, ...]:
+    """Return the globs under `exists: <package>:`."""
+    return tuple((read(file).get("exists") or {}).get(package) or ())

@@ -164,23 +164,21 @@ def test_arguments_of_a_lookup_are_checked_by_shape(lookups: dict[str, Lookups])
             ),
         ),
         ("values: []", None),
-        ("lookups: [a]", 'sandbox.yaml: lookups: wrong form\n  got: ["a"]\n  expected: a map of tokens'),
+        ("lookups: [a]", 'sandbox.yaml: lookups: wrong form\n  got: ["a"]\n  expected: a map'),
+        (
+            "exists: {github: acme/web}",
+            'sandbox.yaml: exists.github: wrong form\n  got: "acme/web"\n  expected: a list',
+        ),
+        ("exists: {github: [7]}", "sandbox.yaml: exists.github[0]: wrong form\n  got: 7\n  expected: a text"),
         (
             "lookups: {x: {result: {}}}",
-            'sandbox.yaml: lookups."x": wrong form\n  got: {"result": {}}\n  expected: a list of {match, result}',
-        ),
-        (
-            "lookups: {x: [{resul: {}}]}",
-            (
-                'sandbox.yaml: lookups."x"[0]: wrong form\n  got: {"resul": {}}\n'
-                "  expected: an object with `result` and, unless it applies to every call, `match`"
-            ),
+            'sandbox.yaml: lookups.x: wrong form\n  got: {"result": {}}\n  expected: a list',
         ),
         (
             "lookups: {x: [{result: {}, mach: {}}]}",
             (
-                'sandbox.yaml: lookups."x"[0].mach: wrong form\n  got: {}\n'
-                "  expected: one of the keys match, only, result, secrets"
+                "sandbox.yaml: lookups.x[0].mach: no such entry\n  expected: match, result, only, secrets\n"
+                "  hint: did you mean 'match'?"
             ),
         ),
         (

@@ -123,9 +123,7 @@ class Aws(Cloud):
     @cached_property
     def existing(self) -> ExistingResources:
         try:
-            patterns = sandbox_file.existing_patterns(
-                self.context.workspace.settings_file, "aws", "subnet-* or cluster/ci"
-            )
+            patterns = sandbox_file.existing_patterns(self.context.workspace.settings_file, "aws")
             return ExistingResources(self.context.world, patterns, self.lookups.values)
         except (SettingsError, LookupRefusedError) as error:
             raise Refused(str(error)) from None

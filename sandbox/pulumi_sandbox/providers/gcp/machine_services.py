@@ -37,7 +37,7 @@ def local_services(cloud: Cloud) -> LocalServices:
 
     file = cloud.context.workspace.settings_file
     google = MachineApis(world, value_of)
-    installations = sandbox_file.existing_patterns(file, "github", "apps/1234567/installations/*")
+    installations = sandbox_file.existing_patterns(file, "github")
     github = GithubAppApi(world, installations, Organizations.read(file))
     buckets = StorageServer(ObjectStorage(world=world))
     builds = Builds(world, buckets.storage, partial(_exported, cloud.context.workspace.root / "serve.env"))

@@ -126,7 +126,7 @@ class Gcp(Cloud):
     @cached_property
     def existing(self) -> ExistingResources:
         file = self.context.workspace.settings_file
-        patterns = sandbox_file.existing_patterns(file, "gcp", "projects/*/regions/us-central1/subnetworks/ci")
+        patterns = sandbox_file.existing_patterns(file, "gcp")
         return ExistingResources(self.context.world, patterns)
 
     @cached_property

@@ -18,11 +18,8 @@ from pulumi_sandbox.providers import sandbox_file
 from pulumi_sandbox.providers.github import types
 from pulumi_sandbox.providers.github.world import refusal_text
 from pulumi_sandbox.providers.inputs import text_of
-from pulumi_sandbox.providers.sandbox_file import SettingsError
 
-FREE, TEAM, ENTERPRISE = PLANS = ("free", "team", "enterprise")
-DEFAULT_PLAN = TEAM
-LEVELS = ("read", "write")
+FREE, DEFAULT_PLAN, ENTERPRISE = "free", "team", "enterprise"
 # The permissions of an App that sandbox.yaml does not list.
 DEFAULT_PERMISSIONS = {"organization_self_hosted_runners": "write", "administration": "write", "metadata": "read"}
 
@@ -38,30 +35,13 @@ class Organizations:
     def read(cls, file: Path | None) -> Organizations:
         """Read the file. Raise SettingsError if an entry is not valid."""
         entry = sandbox_file.read(file).get("github") or {}
-        name = file.name if file else "sandbox.yaml"
-        plans, apps = (_map(name, f"github.{key}", entry.get(key)) for key in ("plans", "apps"))
-        for owner, plan in plans.items():
-            _one_of(name, f"github.plans.{owner}", plan, PLANS)
-        for app, permissions in apps.items():
-            for permission, level in _map(name, f"github.apps.{app}", permissions).items():
-                _one_of(name, f"github.apps.{app}.{permission}", level, LEVELS)
-        return cls(plans, apps)
+        apps = {str(app): permissions for app, permissions in (entry.get("apps") or {}).items()}
+        return cls(entry.get("plans") or {}, apps)
 
     def plan(self, owner: str) -> str:
         return next(
             (plan for glob, plan in self.plans.items() if fnmatchcase(owner.lower(), glob.lower())), DEFAULT_PLAN
         )
-
-
-def _map(file: str, path: str, value: Any) -> dict[str, Any]:
-    if not isinstance(value, dict | None):
-        raise SettingsError(f"{file}: {path}: wrong type\n  got: {value}\n  expected: a map")
-    return {str(key): each for key, each in (value or {}).items()}
-
-
-def _one_of(file: str, path: str, value: Any, allowed: tuple[str, ...]) -> None:
-    if value not in allowed:
-        raise SettingsError(f"{file}: {path}: unknown value\n  got: {value}\n  expected: {', '.join(allowed)}")
 
 
 # Quoted in github.com/SoftEtherApp/SoftEther-Web/issues/37, for rulesets of a private repository.

@@ -118,7 +118,7 @@ class Github(Cloud):
 
     @cached_property
     def existing(self) -> ExistingResources:
-        patterns = sandbox_file.existing_patterns(self.context.workspace.settings_file, "github", f"{self.owner}/web")
+        patterns = sandbox_file.existing_patterns(self.context.workspace.settings_file, "github")
         return ExistingResources(self.context.world, self.owner, patterns)
 
     @cached_property

@@ -208,7 +208,7 @@ def test_a_metric_without_points_is_unknown_to_a_policy_that_is_checked(
     ("written", "text"),
     [
         ("guest: [", "sandbox.yaml: line "),
-        ("exists:\n  gcp: everything\n", "sandbox.yaml: exists.gcp: wrong type\n  got: {'gcp': 'everything'}\n"),
+        ("exists:\n  gcp: everything\n", 'sandbox.yaml: exists.gcp: wrong form\n  got: "everything"\n'),
         ("exist: {}", "sandbox.yaml: exist: no such entry\n"),
         ("exists: {gpc: [projects/*]}", "sandbox.yaml: exists.gpc: no such entry\n  expected: aws, gcp, github\n"),
         ("guest: {paths: [x]}", "sandbox.yaml: guest.paths: no such entry\n"),

@@ -84,8 +84,8 @@ def test_rules_of_a_private_repository_need_a_paid_plan(on: Any, plan: str, visi
     ("settings", "text"),
     [
         ("github: {plans: {acme: gold}}", "github.plans.acme: unknown value\n  got: gold\n  expected: free, team"),
-        ("github: {apps: {17: {secrets: all}}}", "github.apps.17.secrets: unknown value\n  got: all"),
-        ("github: {apps: {17: admin}}", "github.apps.17: wrong type\n  got: admin\n  expected: a map"),
+        ("github: {apps: {17: {secrets: all}}}", 'github.apps["17"].secrets: unknown value\n  got: all'),
+        ("github: {apps: {17: admin}}", 'github.apps["17"]: wrong form\n  got: "admin"\n  expected: a map'),
         ("github: {plan: team}", "github.plan: no such entry\n  expected: apps, plans"),
     ],
 )

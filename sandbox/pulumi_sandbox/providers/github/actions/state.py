@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import secrets
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -22,25 +22,6 @@ RUNNER = "github:rest/runner:Runner"
 QUEUED, IN_PROGRESS, COMPLETED = "queued", "in_progress", "completed"
 SUCCESS, FAILURE, CANCELLED = CONCLUSIONS = ("success", "failure", "cancelled")
 DEFAULT_GROUP_ID = 1
-
-
-@dataclass(frozen=True)
-class Step:
-    """One `run` step of a job."""
-
-    name: str
-    run: str
-
-
-@dataclass(frozen=True)
-class Definition:
-    """The definition of a job in a workflow file."""
-
-    name: str
-    labels: tuple[str, ...]
-    steps: tuple[Step, ...]
-    group: str = ""
-    """The runner group that runs-on names. The REST API does not show it."""
 
 
 def run_status(jobs: Sequence[dict[str, Any]]) -> str:
@@ -126,13 +107,17 @@ class Actions:
     def queue(
         self,
         repository: Repository,
-        jobs: Sequence[Definition],
+        jobs: Sequence[Mapping[str, Any]],
         *,
         workflow: str = "CI",
         branch: str = "main",
         event: str = "push",
     ) -> tuple[Outputs, list[Outputs]]:
-        """Start a run with these jobs. The file of the workflow has the workflow's name in lower case."""
+        """Start a run with these jobs. The file of the workflow has the workflow's name in lower case.
+
+        A job has `name`, `labels`, `steps` with `name` and `run`, and, if runs-on names a runner group, `group`. The REST
+        API does not show the group.
+        """
         number, now = self.world.next_number("github-run", FIRST_RUN), self.now()
         key = f"{repository.full_name}/{workflow}".lower()
         run: Outputs = {
@@ -153,19 +138,12 @@ class Actions:
         }
         with self.world.transaction():
             self.world.insert(Record(RUN, str(number), workflow, "", {}, run, "api"))
-            for position, definition_of_job in enumerate(jobs):
-                steps = [{"name": step.name, "run": step.run} for step in definition_of_job.steps]
-                definition = {
-                    "name": definition_of_job.name,
-                    "labels": list(definition_of_job.labels),
-                    "steps": steps,
-                    "group": definition_of_job.group,
-                }
+            for position, definition in enumerate(jobs):
                 self._add_job(run, position, definition)
             self._update_run(number)
         return self.run(number) or run, self.jobs(number)
 
-    def _add_job(self, run: Outputs, position: int, definition: Outputs) -> None:
+    def _add_job(self, run: Outputs, position: int, definition: Mapping[str, Any]) -> None:
         number = self.world.next_number("github-job", FIRST_JOB)
         job: Outputs = {
             "id": number,
@@ -174,7 +152,7 @@ class Actions:
             "attempt": run["attempt"],
             "position": position,
             "name": definition["name"],
-            "labels": definition["labels"],
+            "labels": list(definition["labels"]),
             "status": QUEUED,
             "conclusion": None,
             "createdAt": self.now(),
@@ -185,7 +163,7 @@ class Actions:
             "steps": [],
             "log": "",
         }
-        self.world.insert(Record(JOB, str(number), definition["name"], "", definition, job, "api"))
+        self.world.insert(Record(JOB, str(number), definition["name"], "", dict(definition), job, "api"))
 
     # -- runs ---------------------------------------------------------------------------------------------------------
 

@@ -16,7 +16,7 @@ import pytest
 from gpu_ci.payload import pack
 from pulumi_sandbox.providers.gcp.compute.vm_store import ATTRIBUTES, INSTANCE
 from pulumi_sandbox.providers.gcp.names import in_zone
-from pulumi_sandbox.providers.github.actions.state import RUNNER, Actions, Definition, Step
+from pulumi_sandbox.providers.github.actions.state import RUNNER, Actions
 from pulumi_sandbox.providers.github.repositories import Repositories
 from pulumi_sandbox.world.faults import Fault
 from pulumi_sandbox.world.store import World
@@ -86,8 +86,8 @@ class Pool:
         actions = self.actions(self.google.world)
         repository = actions.repositories.get("acme/kernels")
         assert repository
-        steps = tuple(Step(f"step {number}", script) for number, script in enumerate(scripts, 1))
-        _, [job] = actions.queue(repository, [Definition("train", ("gpu",), steps)])
+        steps = [{"name": f"step {number}", "run": script} for number, script in enumerate(scripts, 1)]
+        _, [job] = actions.queue(repository, [{"name": "train", "labels": ("gpu",), "steps": steps}])
         return int(job["id"])
 
     def job(self, number: int) -> dict[str, Any]:

@@ -15,7 +15,6 @@ import pytest
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import padding, rsa
 from pulumi_sandbox.providers.github import types
-from pulumi_sandbox.providers.github.actions.state import Definition, Step
 from pulumi_sandbox.providers.github.app_api import GithubAppApi
 from pulumi_sandbox.providers.github.organizations import Organizations
 from pulumi_sandbox.providers.machines.local_services import Call
@@ -105,7 +104,8 @@ class Hub:
         """A run with these jobs: the run, and the ids of its jobs."""
         home = self.api.repositories.get(f"acme/{repository}")
         assert home is not None
-        jobs = [Definition(name, labels, (Step("Run true", "true"),), group) for name in names or ("test",)]
+        steps = [{"name": "Run true", "run": "true"}]
+        jobs = [{"name": name, "labels": labels, "steps": steps, "group": group} for name in names or ("test",)]
         run, made = self.api.actions.queue(home, jobs, **options)
         return run["id"], [one["id"] for one in made]
 
