@@ -13,10 +13,10 @@ import pulumi
 import pytest
 from gpu_ci.kubernetes.notebook_pipeline import SINK_PORT, NotebookPipeline
 from gpu_ci.kubernetes.notebooks.args import NotebookPipelineArgs
+from pulumi_sandbox.providers.github.actions.runs_api import StatusesApi
 from pulumi_sandbox.providers.github.app_api import GithubAppApi
 from pulumi_sandbox.providers.github.organizations import Organizations
 from pulumi_sandbox.providers.github.repositories import Repository
-from pulumi_sandbox.providers.github.statuses_api import StatusesApi
 from pulumi_sandbox.providers.kubernetes.tekton.listener import Delivery, Listener
 from pulumi_sandbox.providers.machines.local_server import Answer, as_json
 from pulumi_sandbox.providers.machines.local_services import Call, LocalServices

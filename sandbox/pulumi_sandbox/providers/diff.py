@@ -9,6 +9,7 @@ from typing import Any
 from pulumi.runtime.proto import provider_pb2 as pb
 
 from pulumi_sandbox.providers import paths
+from pulumi_sandbox.providers.inputs import without_bridge_keys
 from pulumi_sandbox.providers.values import NO_SECRETS, STRIPPED, UNKNOWN, Path, Secrets, is_at_or_below, leaves
 
 # same(path, old, new): True if the vendor treats two different values as equal.
@@ -77,16 +78,8 @@ class Comparison:
             yield Change(path, UPDATE, old, new)
 
     def _missing(self, value: Any) -> bool:
-        return value is None or (
-            self.empty_is_missing and isinstance(value, list | tuple | Mapping) and not without_bridge_keys(value)
-        )
-
-
-def without_bridge_keys(value: Any) -> Any:
-    """Return an object without the keys of the bridge."""
-    if isinstance(value, Mapping):
-        return {name: inner for name, inner in value.items() if not name.startswith("__")}
-    return value
+        value = without_bridge_keys(value) if isinstance(value, Mapping) else value
+        return value is None or (self.empty_is_missing and isinstance(value, list | tuple | Mapping) and not value)
 
 
 def compare(

@@ -5,12 +5,15 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from pulumi_sandbox.providers.resource import DEFAULTS
+
+def without_bridge_keys(inputs: Mapping[str, Any]) -> dict[str, Any]:
+    """Return an object without the keys of the bridge, which begin with two underscores (`__defaults`)."""
+    return {name: value for name, value in inputs.items() if not name.startswith("__")}
 
 
 def table(value: Any) -> dict[str, Any]:
     """Return a map without the keys of the bridge, or an empty map for any other value."""
-    return {key: inner for key, inner in value.items() if key != DEFAULTS} if isinstance(value, dict) else {}
+    return without_bridge_keys(value) if isinstance(value, dict) else {}
 
 
 def rows(value: Any) -> list[Any]:

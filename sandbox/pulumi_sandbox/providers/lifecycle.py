@@ -16,6 +16,7 @@ from typing import Any
 from pulumi_sandbox.providers import paths, placeholders
 from pulumi_sandbox.providers.cloud import Cloud
 from pulumi_sandbox.providers.diff import Change, Comparison, compare, without_ignored
+from pulumi_sandbox.providers.inputs import without_bridge_keys
 from pulumi_sandbox.providers.readiness import NotReady
 from pulumi_sandbox.providers.resource import DEFAULTS, Context, Problem, Refused, Resource
 from pulumi_sandbox.providers.sdk.shapes import UnknownTypeError
@@ -299,11 +300,6 @@ def with_engine_values(stored: Decoded, engine_values: Decoded, write_only: Coll
     values |= {name: engine_values.values[name] for name in write_only if name in engine_values.values}
     secrets = {path for path in stored.secrets if path[0] not in write_only}
     return Decoded(values, frozenset(secrets | {path for path in engine_values.secrets if path[0] in write_only}))
-
-
-def without_bridge_keys(inputs: dict[str, Any]) -> dict[str, Any]:
-    """Return the inputs without the keys of the bridge."""
-    return {name: value for name, value in inputs.items() if not name.startswith("__")}
 
 
 def merge_outputs(outputs: dict[str, Any], computed: dict[str, Any]) -> dict[str, Any]:

@@ -13,7 +13,7 @@ from pulumi_sandbox.providers.sdk.shape_check import did_you_mean
 from pulumi_sandbox.providers.values import Path
 from pulumi_sandbox.workspace import yaml_error
 
-# The form of the file. A dict has the keys of a map, or "*" for any key. A list has the form of its elements. A tuple has
+# The form of the file. A dict has the keys of a map, or "*" for any key. A list has the form of its elements, a tuple
 # the allowed values. None allows any value; its reader checks it.
 ANSWER = {"match": {"*": None}, "result": {"*": None}, "only": [str], "secrets": [str]}
 FORM: dict[str, Any] = {

@@ -22,10 +22,6 @@ from pulumi_sandbox.world.faults import Fault
 from pulumi_sandbox.world.file import WorldError, open_file
 
 
-def path(type: str, id: str, cluster: str = "") -> str:  # noqa: A002 - Pulumi's own words
-    return f"{type}/{id}@{cluster}" if cluster else f"{type}/{id}"
-
-
 def now() -> str:
     return datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
@@ -52,7 +48,7 @@ class Record:
     @property
     def path(self) -> str:
         """The unique name of the row."""
-        return path(self.type, self.id, self.cluster)
+        return f"{self.type}/{self.id}" + (f"@{self.cluster}" if self.cluster else "")
 
     @property
     def stack(self) -> str:
@@ -71,10 +67,6 @@ class Event:
     id: str
     note: str = ""
     cluster: str = ""
-
-    @property
-    def path(self) -> str:
-        return path(self.type, self.id, self.cluster)
 
 
 def record_of(row: tuple[Any, ...]) -> Record:
@@ -113,7 +105,7 @@ class World:
         self._lock = threading.RLock()
         self._package, self._cluster = "", _no_cluster
         self._connection = open_file(self.path)
-        self.key = bytes.fromhex(self._setting("key", secrets.token_hex(32)))
+        self.key = bytes.fromhex(self.get_or_create("key", lambda: secrets.token_hex(32)))
 
     def close(self) -> None:
         with self._lock:
@@ -148,15 +140,11 @@ class World:
         with self._lock:
             return self._connection.execute(statement, values).fetchall()
 
-    def _setting(self, key: str, value: str) -> str:
-        with self.transaction():
-            self._rows("INSERT OR IGNORE INTO setting VALUES (?, ?)", key, value)
-            return str(self._rows("SELECT value FROM setting WHERE key = ?", key)[0][0])
-
     def get_or_create(self, key: str, make: Callable[[], str]) -> str:
         """Return the setting with this key. The first call of any process creates it."""
-        rows = self._rows("SELECT value FROM setting WHERE key = ?", key)
-        return str(rows[0][0]) if rows else self._setting(key, make())
+        if self.setting(key) is None:
+            self._rows("INSERT OR IGNORE INTO setting VALUES (?, ?)", key, make())
+        return str(self.setting(key))
 
     def setting(self, key: str) -> str | None:
         """Return the setting with this key, or None."""
@@ -204,13 +192,6 @@ class World:
 
     def find(self, type: str | None = None, **outputs: Any) -> list[Record]:  # noqa: A002
         """Return the rows with this type (or glob) and these plain outputs, oldest first."""
-        return self._find(-1, type, outputs)
-
-    def oldest(self, type: str, **outputs: Any) -> Record | None:  # noqa: A002
-        """Return the first row that `find` would return, or None."""
-        return next(iter(self._find(1, type, outputs)), None)
-
-    def _find(self, limit: int, type: str | None, outputs: Mapping[str, Any]) -> list[Record]:  # noqa: A002
         conditions: list[str] = ["1"]
         values: list[Any] = []
         if self._package:
@@ -225,11 +206,8 @@ class World:
             )
             values.extend([key, indexed(value)])
         condition = " AND ".join(conditions)
-        statement = f"SELECT * FROM resource WHERE {condition} ORDER BY rowid LIMIT ?"  # noqa: S608 - only placeholders
-        return [record_of(row) for row in self._rows(statement, *values, limit)]
-
-    def by_id(self, id: str) -> list[Record]:  # noqa: A002
-        return [record_of(row) for row in self._rows("SELECT * FROM resource WHERE id = ? ORDER BY rowid", id)]
+        statement = f"SELECT * FROM resource WHERE {condition} ORDER BY rowid"  # noqa: S608 - only placeholders
+        return [record_of(row) for row in self._rows(statement, *values)]
 
     def update(
         self,

@@ -148,7 +148,7 @@ def test_a_provider_of_one_cluster_sees_its_own_objects_and_what_is_in_no_cluste
     assert world.get(token, "a") is None
     assert one.delete(token, "a")
     assert (one.get(token, "a"), other.get(token, "a")) == (None, world.find(token)[0])
-    assert [(event.verb, event.path) for event in world.events()] == [
+    assert [(event.verb, f"{event.type}/{event.id}@{event.cluster}".rstrip("@")) for event in world.events()] == [
         ("create", f"{token}/a@one"),
         ("create", f"{token}/a@other"),
         ("create", f"{BOX}/b"),

@@ -17,12 +17,11 @@ from functools import cached_property, partial
 
 from pulumi_sandbox.providers.github.actions import documents
 from pulumi_sandbox.providers.github.actions.runners_api import PREFIX, RunnerProtocol, RunnersApi
-from pulumi_sandbox.providers.github.actions.runs_api import RunsApi
+from pulumi_sandbox.providers.github.actions.runs_api import RunsApi, StatusesApi
 from pulumi_sandbox.providers.github.actions.state import Actions
 from pulumi_sandbox.providers.github.organizations import DEFAULT_PERMISSIONS, Organizations
 from pulumi_sandbox.providers.github.repositories import Repositories, Repository
 from pulumi_sandbox.providers.github.rest import NO_ACCESS, Caller, Refused, Request, Route, paged
-from pulumi_sandbox.providers.github.statuses_api import StatusesApi
 from pulumi_sandbox.providers.machines.local_server import Answer, as_json
 from pulumi_sandbox.providers.machines.local_services import Call
 from pulumi_sandbox.providers.rsa_key import signed
