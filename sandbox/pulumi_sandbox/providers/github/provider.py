@@ -17,7 +17,7 @@ from pulumi_sandbox.providers.github.organizations import (
     ignored_settings,
     plan_refusals,
 )
-from pulumi_sandbox.providers.github.types import same_name
+from pulumi_sandbox.providers.github.types import numbers, same_name
 from pulumi_sandbox.providers.github.world import ExistingResources
 from pulumi_sandbox.providers.inputs import text_of
 from pulumi_sandbox.providers.resource import Problem, Refused, Resource
@@ -137,12 +137,13 @@ class Github(Cloud):
 
     def rules(self, res: Resource) -> Iterable[Problem]:
         if res.token == types.RUNNER_GROUP and res.inputs.get("allowsPublicRepositories") is not True:
-            for name in self.existing.public(res.inputs):
+            for number in numbers(res.inputs, "selectedRepositoryIds"):
+                repository = self.existing.repository(f"repositories/{number}")
+                if repository is None or repository.private:
+                    continue
                 # GitHub accepts the group, and the jobs wait forever: github.com/google/go-github/issues/1996.
-                res.log(
-                    f"{name} is public, but the group allows no public repositories: its jobs stay in the queue",
-                    "warning",
-                )
+                warning = "is public, but the group allows no public repositories: its jobs stay in the queue"
+                res.log(f"{repository.name} {warning}", "warning")
         return ()
 
     # -- Diff ---------------------------------------------------------------------------------------------------------
@@ -174,7 +175,7 @@ class Github(Cloud):
                 yield Change((name,), UPDATE, actual, requested)
 
     def refusals(self, res: Resource) -> Iterable[str]:
-        public = self.existing.is_public(text_of(res.inputs, "repository"))
+        public = self.existing.is_public(f"{self.owner}/{text_of(res.inputs, 'repository')}")
         yield from plan_refusals(res.token, res.inputs, self.owner, self.plan, public=public)
         if res.old_inputs is None:
             yield from self.existing.name_in_use(res.token, res.inputs)
@@ -256,24 +257,21 @@ class Github(Cloud):
 
     def invoke(self, token: str, arguments: dict[str, Any]) -> tuple[dict[str, Any], tuple[str, ...]]:
         result, secret = super().invoke(token, arguments)
-        if token == GET_REPOSITORY and result.get("fullName"):
-            owner, _, name = str(result["fullName"]).rpartition("/")
-            repository = self.existing.created(name) if same_name(owner, self.owner) else None
-            if not repository and self._unlisted(token, arguments, f"{owner}/{name}"):
-                # terraform-provider-github v6.13.0, github/data_source_github_repository.go: an empty result, no error.
-                return {}, ()
-            if repository:
-                function = self.shapes.function(token)
-                function_outputs = function.outputs if function else {}
-                result |= {
-                    key: value for key, value in repository.outputs.items() if key in function_outputs and key != "id"
-                }
-            if not repository and result.get("repoId") == self.lookups.values["firstRepositoryNumber"]:
-                # The number depends on the name alone, so it is the same in every run.
-                result["repoId"] = repositories.number(str(result["fullName"]), result["repoId"])
-            self.existing.store_lookup(result)
-            if result.get("repoId") is not None and not repository:
-                repositories.remember(self.context.world, result)
+        if token != GET_REPOSITORY or not result.get("fullName"):
+            return result, secret
+        full_name, rows = str(result["fullName"]), self.context.world.find(types.REPOSITORY)
+        created = next((one for one in rows if same_name(text_of(one.outputs, "fullName"), full_name)), None)
+        if created:
+            function = self.shapes.function(token)
+            names = (function.outputs if function else {}).keys() - {"id"}
+            return result | {name: value for name, value in created.outputs.items() if name in names}, secret
+        if self._unlisted(token, arguments, full_name):
+            # terraform-provider-github v6.13.0, github/data_source_github_repository.go: an empty result, no error.
+            return {}, ()
+        if result.get("repoId") == self.lookups.values["firstRepositoryNumber"]:
+            # The number depends on the name alone, so it is the same in every run.
+            result["repoId"] = repositories.number(full_name, result["repoId"])
+        self.existing.looked_up.append(repositories.remember(self.context.world, result))
         return result, secret
 
     def _unlisted(self, token: str, arguments: dict[str, Any], path: str) -> bool:
@@ -302,12 +300,8 @@ class Github(Cloud):
 
     def _repository_id(self, res: Resource) -> int | None:
         """Return the number of the repository of a secret or variable, or None if it is not known."""
-        name = text_of(res.inputs, "repository")
-        repository = self.existing.created(name) if name else None
-        attributes = (
-            repository.outputs if repository else self.existing.looked_up.get(f"{self.owner}/{name}".lower(), {})
-        )
-        return attributes.get("repoId")
+        repository = self.existing.repository(f"{self.owner}/{text_of(res.inputs, 'repository')}")
+        return repository.id if repository else None
 
 
 def _number(res: Resource) -> str:

@@ -39,11 +39,13 @@ def number(full_name: str, first: int = FIRST_NUMBER) -> int:
     return first + int(hashlib.sha256(full_name.lower().encode()).hexdigest(), 16) % NUMBERS
 
 
-def remember(world: World, result: Mapping[str, Any]) -> None:
-    """Store the result of a lookup. A runner group uses it to find the name of a repository's number."""
+def remember(world: World, result: Mapping[str, Any]) -> Repository:
+    """Store the result of a lookup, and return it. A runner group uses it to find the name of a repository's number."""
     owner, _, name = str(result["fullName"]).rpartition("/")
-    repository = Repository(int(result["repoId"]), owner, name, result.get("visibility") != "public")
+    repository_id = int(result.get("repoId") or number(str(result["fullName"])))
+    repository = Repository(repository_id, owner, name, result.get("visibility") != "public")
     _store(world, repository)
+    return repository
 
 
 def _store(world: World, repository: Repository) -> None:
@@ -99,9 +101,9 @@ class Repositories:
 
     def _created(self) -> Iterator[Repository]:
         for one in self.world.find(types.REPOSITORY):
-            yield _from_record(one)
+            yield from_record(one)
 
 
-def _from_record(record: Record) -> Repository:
+def from_record(record: Record) -> Repository:
     owner, _, name = text_of(record.outputs, "fullName").rpartition("/")
     return Repository(int(record.outputs["repoId"]), owner, name, record.outputs.get("visibility") != "public")

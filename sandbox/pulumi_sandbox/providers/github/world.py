@@ -9,9 +9,10 @@ from typing import Any
 from urllib.parse import quote
 
 from pulumi_sandbox.providers.github import types
+from pulumi_sandbox.providers.github.repositories import Repository, from_record
 from pulumi_sandbox.providers.github.types import numbers, same_name
 from pulumi_sandbox.providers.inputs import text_of
-from pulumi_sandbox.world.store import Record, World
+from pulumi_sandbox.world.store import World
 
 API = "https://api.github.com"
 # "All organizations have a single default runner group": docs.github.com/en/actions/hosting-your-own-runners/
@@ -64,25 +65,18 @@ class ExistingResources:
     world: World
     owner: str
     patterns: tuple[str, ...] = ()
-    looked_up: dict[str, dict[str, Any]] = field(default_factory=dict)
-    """The results of lookups in this run, by path. A stack may use a repository that it has looked up."""
+    looked_up: list[Repository] = field(default_factory=list)
+    """The repositories of lookups in this run. A stack may use a repository that it has looked up."""
 
-    def created(self, name: str) -> Record | None:
-        """Return the repository of this name that a stack created, or None."""
-        records = self.world.find(types.REPOSITORY)
-        return next((one for one in records if same_name(text_of(one.outputs, "name") or one.id, name)), None)
+    def repository(self, path: str) -> Repository | None:
+        """Return the repository at `owner/repository` or `repositories/<number>` that a stack created or looked up."""
+        known = [*map(from_record, self.world.find(types.REPOSITORY)), *self.looked_up]
+        return next((one for one in known if path.lower() in (one.full_name.lower(), f"repositories/{one.id}")), None)
 
     def exists(self, path: str) -> bool:
-        """Return True if sandbox.yaml lists the path or a lookup returned it."""
+        """Return True if the path is of a created or looked up repository, or if sandbox.yaml lists it."""
         lower_path = path.lower()
-        return lower_path in self.looked_up or any(fnmatchcase(lower_path, one.lower()) for one in self.patterns)
-
-    def store_lookup(self, result: dict[str, Any]) -> None:
-        """Store the result of a lookup of a repository."""
-        if result.get("fullName"):
-            self.looked_up[str(result["fullName"]).lower()] = result
-        if result.get("repoId") is not None:
-            self.looked_up[f"repositories/{int(result['repoId'])}"] = result
+        return self.repository(path) is not None or any(fnmatchcase(lower_path, one.lower()) for one in self.patterns)
 
     # -- at Create and Update -----------------------------------------------------------------------------------------
 
@@ -123,7 +117,7 @@ class ExistingResources:
             yield from self._selected_repositories(inputs)
 
     def _repository(self, token: str, inputs: dict[str, Any], name: str) -> Iterator[str]:
-        if self.created(name) or self.exists(f"{self.owner}/{name}"):
+        if self.exists(f"{self.owner}/{name}"):
             return
         # For secrets and rulesets, the provider reads the repository first. For others, it sends the resource directly.
         call = ("GET", f"repos/{self.owner}/{name}")
@@ -149,28 +143,16 @@ class ExistingResources:
             yield refusal_text(method, call, 404, "Not Found") + self._hint(path)
 
     def _selected_repositories(self, inputs: dict[str, Any]) -> Iterator[str]:
-        created_numbers = {
-            int(one.outputs["repoId"]) for one in self.world.find(types.REPOSITORY) if one.outputs.get("repoId")
-        }
         for number in numbers(inputs, "selectedRepositoryIds"):
             path = f"repositories/{number}"
-            if number not in created_numbers and not self.exists(path):
+            if not self.exists(path):
                 # GitHub's answer to a number without a repository is not documented.
                 yield refusal_text("GET", path, 404, "Not Found") + self._hint(path)
 
-    def is_public(self, name: str) -> bool:
-        """Return True if the repository of this name is public. A repository without a lookup counts as private."""
-        repository = self.created(name)
-        attributes = repository.outputs if repository else self.looked_up.get(f"{self.owner}/{name}".lower(), {})
-        return attributes.get("visibility") == "public"
-
-    def public(self, inputs: dict[str, Any]) -> Iterator[str]:
-        """Yield the names of the selected repositories that are public."""
-        for number in numbers(inputs, "selectedRepositoryIds"):
-            rows = self.world.find(types.REPOSITORY, repoId=number)
-            attributes = rows[0].outputs if rows else self.looked_up.get(f"repositories/{number}", {})
-            if attributes.get("visibility") == "public":
-                yield str(attributes.get("name") or attributes.get("fullName"))
+    def is_public(self, path: str) -> bool:
+        """Return True if the repository is public. A repository without a lookup counts as private."""
+        repository = self.repository(path)
+        return repository is not None and not repository.private
 
     def _path(self, token: str, inputs: dict[str, Any]) -> str:
         environment = quote(text_of(inputs, "environment"), safe="")

@@ -15,7 +15,7 @@ def test_a_repository_that_is_neither_listed_nor_made_is_answered_with_nothing(t
     assert hub.invoke(TOKEN, name="wbe") == {}
     assert hub.invoke(TOKEN, fullName="elsewhere/web") == {}
     # Nothing was found, so nothing is there to refer to either.
-    assert hub.cloud.existing.looked_up == {}
+    assert hub.cloud.existing.looked_up == []
 
 
 def test_a_repository_that_is_listed_or_made_is_answered(tmp_path: Path) -> None:

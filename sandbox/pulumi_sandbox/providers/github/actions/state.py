@@ -115,8 +115,8 @@ class Actions:
     ) -> tuple[Outputs, list[Outputs]]:
         """Start a run with these jobs. The file of the workflow has the workflow's name in lower case.
 
-        A job has `name`, `labels`, `steps` with `name` and `run`, and maybe the `group` that runs-on names. The REST API
-        does not show the group.
+        A job has `name`, `labels`, `steps` with `name` and `run`, and maybe the `group` that runs-on names, which the
+        REST API does not show.
         """
         number, now = self.world.next_number("github-run", FIRST_RUN), self.now()
         key = f"{repository.full_name}/{workflow}".lower()
