@@ -27,10 +27,10 @@ from gpu_ci.kubernetes import gpu_nodes
 from gpu_ci.kubernetes.notebooks.args import NotebookPipelineArgs
 from gpu_ci.kubernetes.notebooks.objects import objects, secret_name
 from pulumi import Output
+from pulumi_sandbox.providers.github.actions.runs_api import StatusesApi
 from pulumi_sandbox.providers.github.app_api import GithubAppApi
 from pulumi_sandbox.providers.github.organizations import Organizations
 from pulumi_sandbox.providers.github.repositories import Repository
-from pulumi_sandbox.providers.github.statuses_api import StatusesApi
 from pulumi_sandbox.providers.kubernetes.scheduling.scheduler import Scheduler
 from pulumi_sandbox.providers.kubernetes.tekton.graph import TaskRun
 from pulumi_sandbox.providers.kubernetes.tekton.listener import Delivery, Listener, Receipt, signed

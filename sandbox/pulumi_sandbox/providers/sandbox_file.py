@@ -54,19 +54,19 @@ def check(file: str, path: Path, value: Any, form: Any) -> None:
     if isinstance(form, tuple):
         if value not in form:
             raise SettingsError(f"{place}: unknown value\n  got: {value}\n  expected: {', '.join(form)}")
-    elif not isinstance(value, form if isinstance(form, type) else type(form)):
-        shown = json.dumps(value, default=str)[:LONGEST_SHOWN_CHARS]
-        expected = {list: "a list", str: "a text"}.get(form if isinstance(form, type) else type(form), "a map")
-        of = f" of {', '.join(form)}" if isinstance(form, dict) and "*" not in form else ""
-        raise SettingsError(f"{place}: wrong form\n  got: {shown}\n  expected: {expected}{of}")
-    elif isinstance(form, list):
+    elif isinstance(form, list) and isinstance(value, list):
         for index, each in enumerate(value):
             check(file, (*path, index), each, form[0])
-    elif isinstance(form, dict):
+    elif isinstance(form, dict) and isinstance(value, dict):
         if "*" not in form:
             refuse_unknown(file, f"{paths.text(path)}." if path else "", value, tuple(form))
         for name, each in value.items():
             check(file, (*path, str(name)), each, form.get(name, form.get("*")))
+    elif not (form is str and isinstance(value, str)):
+        shown = json.dumps(value, default=str)[:LONGEST_SHOWN_CHARS]
+        expected = "a text" if form is str else "a list" if isinstance(form, list) else "a map"
+        of = f" of {', '.join(form)}" if isinstance(form, dict) and "*" not in form else ""
+        raise SettingsError(f"{place}: wrong form\n  got: {shown}\n  expected: {expected}{of}")
 
 
 def refuse_unknown(file: str, parent: str, entries: dict[Any, Any], names: tuple[str, ...]) -> None:
