@@ -157,7 +157,10 @@ class Aws(Cloud):
         yield from self._not_permitted(res, "update" if res.old_inputs is not None else "create")
         if res.old_inputs is None:
             yield from world.name_in_use(self.context.world, res.token, res.inputs)
-        yield from world.missing_references(self.existing, res.token, res.inputs)
+        if res.token == types.NODE_GROUP:
+            yield from node_groups.missing_references(self.existing, res.inputs)
+        elif res.token == types.TAG:
+            yield from world.missing_image(self.existing, res.inputs)
 
     def delete_blockers(self, res: Resource) -> Iterable[str]:
         yield from self._not_permitted(res, "delete")

@@ -12,7 +12,6 @@ from fnmatch import fnmatchcase
 from typing import Any
 
 from pulumi_sandbox.providers.aws import types
-from pulumi_sandbox.providers.aws.eks import node_groups
 from pulumi_sandbox.providers.inputs import rows, table, text_of
 from pulumi_sandbox.world.store import Record, World
 
@@ -74,20 +73,10 @@ class ExistingResources:
 # -- refusals ---------------------------------------------------------------------------------------------------------
 
 
-def missing_references(existing: ExistingResources, token: str, inputs: dict[str, Any]) -> Iterator[str]:
-    """Yield the refusals because of clusters and subnets of a node group, and of the image of a tag."""
-    if token == types.NODE_GROUP:
-        cluster, group = text_of(inputs, "clusterName"), text_of(inputs, "nodeGroupName")
-        if not existing.has_cluster(cluster):
-            text = node_groups.NO_CLUSTER.format(cluster)
-            error = node_groups.refused(f"{cluster}:{group}", node_groups.NOT_FOUND, text)
-            yield f"{error}{hint(f'cluster/{cluster}')}"
-        for subnet in rows(inputs.get("subnetIds")):
-            if not existing.exists(subnet):
-                text = f"The subnet ID '{subnet}' does not exist"
-                yield f"{node_groups.refused(f'{cluster}:{group}', node_groups.INVALID, text)}{hint(subnet)}"
+def missing_image(existing: ExistingResources, inputs: dict[str, Any]) -> Iterator[str]:
+    """Yield the refusal of a tag whose image is missing."""
     resource = text_of(inputs, "resourceId")
-    if token == types.TAG and resource.startswith("ami-") and not existing.exists(resource):
+    if resource.startswith("ami-") and not existing.exists(resource):
         # The code: docs.aws.amazon.com/AWSEC2/latest/APIReference/errors-overview.html.
         message = f"InvalidAMIID.NotFound: The image id '[{resource}]' does not exist"
         yield (

@@ -10,10 +10,11 @@ Sources:
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
-from pulumi_sandbox.providers.inputs import rows, table
+from pulumi_sandbox.providers.aws.world import ExistingResources, hint
+from pulumi_sandbox.providers.inputs import rows, table, text_of
 from pulumi_sandbox.providers.resource import Resource
 from pulumi_sandbox.world.store import Record, World
 
@@ -32,6 +33,17 @@ def refused(group: str, code: str, message: str) -> str:
         f"creating EKS Node Group ({group}): operation error EKS: CreateNodegroup, https response error StatusCode: "
         f"{404 if code == NOT_FOUND else 400}, {code}: {message}"
     )
+
+
+def missing_references(existing: ExistingResources, inputs: Mapping[str, Any]) -> Iterator[str]:
+    """Yield the refusals of a node group because of its cluster and its subnets."""
+    cluster, group = text_of(inputs, "clusterName"), text_of(inputs, "nodeGroupName")
+    if not existing.has_cluster(cluster):
+        yield f"{refused(f'{cluster}:{group}', NOT_FOUND, NO_CLUSTER.format(cluster))}{hint(f'cluster/{cluster}')}"
+    for subnet in rows(inputs.get("subnetIds")):
+        if not existing.exists(subnet):
+            text = f"The subnet ID '{subnet}' does not exist"
+            yield f"{refused(f'{cluster}:{group}', INVALID, text)}{hint(subnet)}"
 
 
 def scaling_groups(outputs: Mapping[str, Any]) -> list[str]:
