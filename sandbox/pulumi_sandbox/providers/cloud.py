@@ -163,6 +163,9 @@ class Cloud:
     def created(self, res: Resource) -> None:
         """Called after the row was written, for side effects on other rows."""
 
+    def updated(self, res: Resource) -> None:
+        """Called after the row was changed, for side effects on other rows."""
+
     def await_ready(self, res: Resource) -> dict[str, Any]:
         """Wait after a Create or Update as the vendor's provider does, for minutes if needed.
 

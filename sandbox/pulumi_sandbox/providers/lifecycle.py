@@ -168,6 +168,7 @@ class Lifecycle:
             world.update(res.token, res.id, inputs=new_record.inputs, outputs=new_record.outputs)
             if record.urn != res.urn:
                 world.assign_to_stack(res.token, res.id, res.urn, res.name)
+            self.cloud.updated(res)
         return self._await_ready(res, new_outputs, old)
 
     def read(

@@ -149,7 +149,7 @@ def test_a_machine_has_the_environment_that_the_settings_give_it_and_no_other(
 @pytest.mark.parametrize(
     ("written", "problem"),
     [
-        ("nowhere", "guest: wrong type\n  got: a string\n  expected: a map of path, environment"),
+        ("nowhere", 'guest: wrong form\n  got: "nowhere"\n  expected: a map of path, environment, scriptOutput'),
         ("{path: [a, null]}", f"guest.path[1]: wrong type\n  got: null\n{TEXT}"),
         (
             "{scriptOutput: nowhere}",
