@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import base64
-import hashlib
-import json
 import re
 from dataclasses import dataclass
 
 from pulumi_sandbox.providers.gcp import errors
 from pulumi_sandbox.providers.gcp.compute.operations import Operations, now, number
 from pulumi_sandbox.providers.gcp.compute.requests import Json, Request
-from pulumi_sandbox.providers.gcp.compute.vm_store import INSTANCE, OFF, VirtualMachines
+from pulumi_sandbox.providers.gcp.compute.vm_store import INSTANCE, OFF, VirtualMachines, fingerprint
 from pulumi_sandbox.providers.gcp.names import NAME_PATTERN, absolute, everywhere, in_zone, last, part, self_link
 from pulumi_sandbox.providers.gcp.permissions import of_image
 from pulumi_sandbox.world.store import Exists, Record, World
@@ -76,7 +73,7 @@ class Images:
 
     def set_labels(self, request: Request, name: str) -> Json:
         record = self._record(request.project, name)
-        if request.body.get("labelFingerprint") != label_fingerprint(record.outputs.get("labels") or {}):
+        if request.body.get("labelFingerprint") != fingerprint(record.outputs.get("labels") or {}):
             # Discovery document compute v1, GlobalSetLabelsRequest.labelFingerprint: error 412 conditionNotMet.
             text = "Labels fingerprint either invalid or resource labels changed"
             raise errors.GoogleError(412, "conditionNotMet", text)
@@ -91,11 +88,5 @@ class Images:
         return record
 
 
-def label_fingerprint(labels: Json) -> str:
-    """Return the hash of the labels, which a change must send."""
-    text = json.dumps(labels, sort_keys=True)
-    return base64.b64encode(hashlib.sha256(text.encode()).digest()[:8]).decode()
-
-
 def image_json(record: Record) -> Json:
-    return {**record.outputs, "labelFingerprint": label_fingerprint(record.outputs.get("labels") or {})}
+    return {**record.outputs, "labelFingerprint": fingerprint(record.outputs.get("labels") or {})}

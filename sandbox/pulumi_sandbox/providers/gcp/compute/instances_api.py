@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
@@ -87,8 +87,7 @@ class Instances:
                 raise errors.no_account(project, email)
         path = in_zone(project, zone, "instances", name)
         request.permit(of_machine(project, path, instance, template))
-        for refusal in _labelled_local_disks(instance):
-            raise refusal
+        _refuse_labelled_local_disks(instance)
         if self.world.get(INSTANCE, path):
             raise errors.already_exists(path)
 
@@ -177,7 +176,7 @@ class Instances:
         record = self._record(request, zone, name)
 
         def change(outputs: Json) -> None:
-            if request.body.get("fingerprint") != fingerprint(outputs.get("metadata") or {}):
+            if request.body.get("fingerprint") != fingerprint((outputs.get("metadata") or {}).get("items") or []):
                 text = "Supplied fingerprint does not match current metadata fingerprint."
                 raise errors.GoogleError(412, "conditionNotMet", text)
             outputs["metadata"] = {"items": request.body.get("items") or []}
@@ -273,7 +272,7 @@ def _accounts(instance: Json) -> list[str]:
     return [str(account.get("email", "default")) for account in instance.get("serviceAccounts", [])]
 
 
-def _labelled_local_disks(instance: Json) -> Iterator[errors.GoogleError]:
+def _refuse_labelled_local_disks(instance: Json) -> None:
     # Discovery document compute v1, AttachedDiskInitializeParams.labels: "only applicable for persistent disks". An
     # insert with labels on a SCRATCH disk fails, but a template may have them (github.com/taskcluster/taskcluster/
     # issues/6958 and pull/6959). The API's message is not known; this message is the sandbox's.
@@ -281,7 +280,7 @@ def _labelled_local_disks(instance: Json) -> Iterator[errors.GoogleError]:
         labels = disk.get("initializeParams", {}).get("labels")
         if labels and disk.get("type") == "SCRATCH":
             field = f"resource.disks[{index}].initializeParams.labels"
-            yield errors.invalid(field, str(labels), "Labels are only applicable for persistent disks.")
+            raise errors.invalid(field, str(labels), "Labels are only applicable for persistent disks.")
 
 
 def fault_error(fault: Fault, error: Json) -> Json:

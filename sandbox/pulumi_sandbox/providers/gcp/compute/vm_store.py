@@ -80,9 +80,9 @@ def is_spot(instance: Json) -> bool:
     return bool(scheduling.get("preemptible")) or scheduling.get("provisioningModel") == "SPOT"
 
 
-def fingerprint(metadata: Json) -> str:
-    """Return the hash of the metadata, which a change must send (discovery document, Metadata.fingerprint)."""
-    text = json.dumps(metadata.get("items") or [], sort_keys=True)
+def fingerprint(value: Any) -> str:
+    """Return the hash of metadata items or labels, which a change must send (discovery document, fingerprint)."""
+    text = json.dumps(value, sort_keys=True)
     return base64.b64encode(hashlib.sha256(text.encode()).digest()[:8]).decode()
 
 
@@ -273,7 +273,11 @@ class VirtualMachines:
                     record = self.world.get(INSTANCE, record.id) or record
         instance = {key: value for key, value in record.outputs.items() if key not in SANDBOX_FIELDS}
         metadata = instance.get("metadata") or {}
-        instance["metadata"] = {**metadata, "kind": "compute#metadata", "fingerprint": fingerprint(metadata)}
+        instance["metadata"] = {
+            **metadata,
+            "kind": "compute#metadata",
+            "fingerprint": fingerprint(metadata.get("items") or []),
+        }
         return instance
 
     def _is_off_unrecorded(self, record: Record) -> bool:

@@ -87,7 +87,7 @@ def test_an_instance_is_its_template_with_the_requests_fields_over_it(api: Api) 
     assert instance["metadata"] == {
         "kind": "compute#metadata",
         "items": [{"key": "b", "value": "3"}],
-        "fingerprint": fingerprint(instance["metadata"]),
+        "fingerprint": fingerprint(instance["metadata"]["items"]),
     }
     assert instance["tags"] == {"items": ["runner"]}
     assert instance["guestAccelerators"] == [{"acceleratorType": "nvidia-l4", "acceleratorCount": 1}]
