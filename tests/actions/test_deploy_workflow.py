@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 import yaml
-from pulumi_sandbox.engine import download
+from pulumi_sandbox.engine import install
 
 from tests.conftest import ROOT, lay_out, with_fake_torch
 from tests.preview.repository import commit, git
@@ -134,8 +134,8 @@ def test_the_page_locks_the_build_backend_of_gpu_ci() -> None:
 
 def test_the_cli_is_the_one_of_the_sandbox_and_another_archive_is_not_installed(tmp_path: Path) -> None:
     [step] = [each for each in steps("deploy") if each.get("name") == "Install the Pulumi CLI"]
-    assert f"{download.ADDRESS}-linux-x64.tar.gz\n" in step["run"]
-    assert step["env"]["SHA256"] == download.SHA256["linux-x64"]
+    assert f"{install.ADDRESS}-linux-x64.tar.gz\n" in step["run"]
+    assert step["env"]["SHA256"] == install.SHA256["linux-x64"]
     (tmp_path / "made" / "pulumi").mkdir(parents=True)
     made = Path(shutil.make_archive(str(tmp_path / "made"), "gztar", tmp_path / "made"))
     (tmp_path / "curl").write_text(f'#!/bin/sh\n[ "$1 $2" = "-fsSL -o" ] && cp {made} "$3"\n')

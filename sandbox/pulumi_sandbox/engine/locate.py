@@ -18,7 +18,6 @@ import os
 from collections.abc import Callable
 from pathlib import Path
 
-from pulumi_sandbox.engine import build
 from pulumi_sandbox.engine.model import (
     HOST,
     VERSION,
@@ -29,6 +28,7 @@ from pulumi_sandbox.engine.model import (
     new_enough,
     parse_version,
     read_json,
+    write_launcher,
     write_whole,
 )
 
@@ -196,7 +196,7 @@ def ensure(say: Callable[[str], None]) -> Engine:
                 say(text)
     engine = engine or install(say, failures)
     if engine.source == "build":
-        build.write_launcher(engine.folder)
+        write_launcher(engine.folder)
     if engine.warning and first_time(engine.warning):
         say(engine.warning)
     return engine
@@ -215,13 +215,13 @@ def first_time(warning: str) -> bool:
 def install(say: Callable[[str], None], failures: list[tuple[str, SourceError]]) -> Engine:
     """Install an engine. `failures` holds the reasons why no engine of the user can be used."""
     # Imported here because the import of urllib takes longer than the rest of the command.
-    from pulumi_sandbox.engine import download
+    from pulumi_sandbox.engine import install as installation
 
-    installers = {"official": download.install, "build": build.build}
+    installers = {"official": installation.install_archive, "build": installation.build}
     installable = [source for source in sources_to_try() if source in installers]
     if not installable:
         raise EngineError(report(failures))
-    with build.installation_lock(home(), say):
+    with installation.installation_lock(home(), say):
         engine = recorded_engine(
             sources_to_try()
         )  # another process may have installed it while this one waited for the lock

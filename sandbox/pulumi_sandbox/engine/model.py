@@ -134,3 +134,27 @@ def write_whole(path: Path, text: str, mode: int = 0o644) -> None:
         temporary.replace(path)
     finally:
         temporary.unlink(missing_ok=True)
+
+
+# The content is the same for every Python environment that shares the engine folder. With the path of an interpreter in
+# it, each of two environments would rewrite the launcher of the other one, and an isolated process sees the folder
+# read-only. -P keeps the project's own modules from shadowing the host's.
+LAUNCHER = r"""#!/bin/sh
+# Starts pulumi_sandbox's language host.
+if ! [ -x "${{PULUMI_SANDBOX_PYTHON:-}}" ]; then
+  cat >&2 <<END
+{host}: PULUMI_SANDBOX_PYTHON: not the Python interpreter of pulumi-sandbox
+  got: ${{PULUMI_SANDBOX_PYTHON:-(not set)}}
+  expected: the value that \`pulumi-sandbox env\` prints
+  hint: eval "\$(pulumi-sandbox env)"
+END
+  exit 1
+fi
+PULUMI_SANDBOX_EXECUTOR=${{PULUMI_SANDBOX_EXECUTOR:-${{0%/*}}/pulumi-language-python-exec}} \
+  exec "$PULUMI_SANDBOX_PYTHON" -P -m pulumi_sandbox.language_host "$@"
+"""
+
+
+def write_launcher(home: Path) -> None:
+    """Write the script that starts our language host, if it is missing or of another version of pulumi-sandbox."""
+    write_whole(home / HOST, LAUNCHER.format(host=HOST), 0o755)

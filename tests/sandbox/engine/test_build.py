@@ -8,8 +8,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from pulumi_sandbox.engine import build as engine_build
-from pulumi_sandbox.engine import locate
+from pulumi_sandbox.engine import install, locate, model
 from pulumi_sandbox.engine.model import HOST, VERSION, Engine, EngineError, SourceError
 
 from tests.sandbox.language_host.hosts import script
@@ -27,7 +26,7 @@ def go_that(tmp_path: Path, build: str) -> None:
         f"    {build};;\n"
         "esac",
     )
-    for companion in engine_build.SDK_SCRIPTS:
+    for companion in install.SDK_SCRIPTS:
         script(tmp_path / "sdk" / companion, "exit 0")
 
 
@@ -101,20 +100,20 @@ def test_two_calls_build_once(own_folder: Path, tmp_path: Path, monkeypatch: pyt
 
 def test_without_go_the_build_says_so() -> None:
     with pytest.raises(SourceError) as caught:
-        engine_build.build(locate.home(), lambda _: None)
+        install.build(locate.home(), lambda _: None)
     assert caught.value.reason == "there is no `go` on PATH"
 
 
 def test_the_launcher_survives_a_folder_with_spaces_and_quotes(tmp_path: Path) -> None:
     home = tmp_path / "it's a folder"
     python = script(home / "my python", 'echo "$PULUMI_SANDBOX_EXECUTOR|$*"')
-    engine_build.write_launcher(home)
+    model.write_launcher(home)
     environment = {**os.environ, "PULUMI_SANDBOX_PYTHON": str(python)}
     answer = subprocess.run([home / HOST, "127.0.0.1:1"], capture_output=True, text=True, check=True, env=environment)
     assert answer.stdout == f"{home}/pulumi-language-python-exec|-P -m pulumi_sandbox.language_host 127.0.0.1:1\n"
 
 
 def test_the_pinned_version_is_the_one_in_go_mod() -> None:
-    text = (engine_build.module_folder() / "go.mod").read_text()
+    text = (install.module_folder() / "go.mod").read_text()
     assert f"github.com/pulumi/pulumi/pkg/v3 v{VERSION}" in text
     assert f"github.com/pulumi/pulumi/sdk/v3 v{VERSION}" in text

@@ -11,8 +11,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from pulumi_sandbox.engine import build as engine_build
-from pulumi_sandbox.engine import download, locate
+from pulumi_sandbox.engine import install, locate
 from pulumi_sandbox.engine.model import HOST, VERSION, Engine, EngineError, SourceError, new_enough
 
 from tests.sandbox.language_host.hosts import script
@@ -188,8 +187,8 @@ def test_the_ways_are_tried_in_order_and_the_first_that_works_is_kept(
         fake_cli(home)
         return Engine(home, VERSION, "build")
 
-    monkeypatch.setattr(download, "install", official)
-    monkeypatch.setattr(engine_build, "build", build)
+    monkeypatch.setattr(install, "install_archive", official)
+    monkeypatch.setattr(install, "build", build)
     messages: list[str] = []
     assert locate.ensure(messages.append) == Engine(own_folder, VERSION, "build")
     assert tried == ["official", "build"]
@@ -202,8 +201,8 @@ def test_when_every_way_is_closed_each_is_named_with_its_reason_and_what_to_do(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     fake_cli(tmp_path / "bin", "3.100.0")
-    monkeypatch.setattr(download, "install", closed("no route to host", "open the network"))
-    monkeypatch.setattr(engine_build, "build", closed("there is no `go` on PATH", "install Go"))
+    monkeypatch.setattr(install, "install_archive", closed("no route to host", "open the network"))
+    monkeypatch.setattr(install, "build", closed("there is no `go` on PATH", "install Go"))
     with pytest.raises(EngineError) as caught:
         locate.ensure(lambda _: None)
     assert str(caught.value).splitlines() == [
@@ -219,9 +218,9 @@ def test_when_every_way_is_closed_each_is_named_with_its_reason_and_what_to_do(
 
 
 def test_a_network_without_a_way_out_closes_the_official_way(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(download, "ADDRESS", "https://127.0.0.1:9/pulumi")  # the discard port, unused
+    monkeypatch.setattr(install, "ADDRESS", "https://127.0.0.1:9/pulumi")  # the discard port, unused
     with pytest.raises(SourceError, match=r"https://127\.0\.0\.1:9/pulumi-\S+\.tar\.gz: .*refused"):
-        download.install(locate.home(), lambda _: None)
+        install.install_archive(locate.home(), lambda _: None)
     assert not list(locate.home().iterdir())
 
 
@@ -231,10 +230,10 @@ def offer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, host: bool = True) ->
     shutil.make_archive(str(tmp_path / "pulumi-it"), "gztar", tmp_path / "made")
     archive = tmp_path / "pulumi-it.tar.gz"
     digest = hashlib.sha256(archive.read_bytes()).hexdigest()
-    for system in download.SHA256:
+    for system in install.SHA256:
         (tmp_path / f"pulumi-{system}.tar.gz").symlink_to(archive)
-    monkeypatch.setattr(download, "SHA256", dict.fromkeys(download.SHA256, digest))
-    monkeypatch.setattr(download, "ADDRESS", (tmp_path / "pulumi").as_uri())
+    monkeypatch.setattr(install, "SHA256", dict.fromkeys(install.SHA256, digest))
+    monkeypatch.setattr(install, "ADDRESS", (tmp_path / "pulumi").as_uri())
     monkeypatch.setenv("PULUMI_SANDBOX_ENGINE", "official")
     return archive
 
@@ -263,7 +262,7 @@ def test_an_archive_with_another_checksum_is_not_run(
     own_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     archive = offer(tmp_path, monkeypatch)
-    monkeypatch.setattr(download, "SHA256", dict.fromkeys(download.SHA256, "0" * 64))
+    monkeypatch.setattr(install, "SHA256", dict.fromkeys(install.SHA256, "0" * 64))
     with pytest.raises(EngineError) as failed:
         locate.ensure(lambda _: None)
     got = hashlib.sha256(archive.read_bytes()).hexdigest()
