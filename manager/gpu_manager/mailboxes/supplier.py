@@ -131,6 +131,8 @@ class MailboxSupplier(Supplier):
             self._mailboxes.close(old)
         self._check(pool, insert, subject)
         record = self._open(pool, insert, subject)
+        # Also of a repeated request, which may be the first to arrive.
+        self._missing_since[record.id] = self._monotonic()
         try:
             self._request(pool, record, subject)
         except InsertRefused:

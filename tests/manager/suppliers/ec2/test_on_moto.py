@@ -189,6 +189,22 @@ def test_a_record_without_an_instance_starts_and_is_later_listed_for_its_end_onl
     assert vendor.s3.list_objects_v2(Bucket=BUCKET.bucket)["KeyCount"] == 0
 
 
+def test_a_repeated_request_has_the_whole_time_until_its_instance_must_be_listed(vendor: Moto) -> None:
+    now, pool = [0.0], vendor.pool("waits")
+    supplier = Ec2("staging", BUCKET, monotonic=lambda: now[0])
+    supplier.start(pool, insert_of(pool))
+    [instance] = vendor.instances()
+    # The first request did not arrive.
+    vendor.forget(instance["InstanceId"])
+    assert len(supplier.starting([pool])) == 1
+    now[0] = Ec2.LISTED_WITHIN_SEC
+    supplier.start(pool, insert_of(pool))
+    for row in vendor.instances():
+        vendor.forget(row["InstanceId"])  # EC2 lists a new instance after some moments
+    now[0] += Ec2.LISTED_WITHIN_SEC
+    assert (supplier.list([pool]), only(supplier.starting([pool])).name) == ((), NAME)
+
+
 def test_a_template_that_says_nothing_refuses_the_machine(vendor: Moto) -> None:
     pool = vendor.pool("waits")
     template_id = pool.template.partition(":")[0]
