@@ -1,4 +1,4 @@
-"""Emulate Cloud Build: builds that a user submits, and builds of triggers.
+"""Emulate Cloud Build: builds that a user submits, and builds of triggers that messages start.
 
 build_steps.py runs the steps. The log of a build is the object log-BUILD.txt in its logsBucket, written while the build
 runs (discovery document cloudbuild v1, Build.logsBucket). The status detail of a build without this bucket has the last
@@ -13,7 +13,6 @@ notifiers.
 
 from __future__ import annotations
 
-import hashlib
 import io
 import json
 import re
@@ -45,7 +44,6 @@ from pulumi_sandbox.world.store import Record, World
 Json = dict[str, Any]
 CREATE = re.compile(r"/v1/projects/([^/]+)/locations/([^/]+)/builds")
 BUILD = re.compile(r"/v1/projects/([^/]+)/locations/[^/]+/builds/([^/:]+)(:cancel)?")
-RUN = re.compile(r"/v1/(projects/([^/]+)/locations/([^/]+))/triggers/([^/:]+):run")
 METADATA_TYPE = "type.googleapis.com/google.devtools.cloudbuild.v1.BuildOperationMetadata"
 TOPIC, TOPIC_MEMBER = "gcp:pubsub/topic:Topic", "gcp:pubsub/topicIAMMember:TopicIAMMember"
 PUBLISHER_ROLES = ("roles/pubsub.publisher", "roles/pubsub.editor", "roles/pubsub.admin")
@@ -73,7 +71,7 @@ class Builds:
         self._lock = threading.Lock()
 
     def answer(self, call: Call) -> Answer:
-        """Answer builds.create, builds.list, builds.get, builds.cancel and triggers.run."""
+        """Answer builds.create, builds.list, builds.get and builds.cancel."""
         if call.method == "POST" and (found := CREATE.fullmatch(call.path)):
             refusal = machine_apis.refusal(self._world, call, found[1], "cloudbuild.builds.create")
             return refusal or self._create(found[1], found[2], table(call.body))
@@ -88,9 +86,6 @@ class Builds:
             if stored is None:
                 return error_answer(404, "NOT_FOUND", "not found")
             return self._cancel(found[2], stored) if found[3] else as_json(200, json.loads(stored))
-        if call.method == "POST" and (found := RUN.fullmatch(call.path)):
-            refusal = machine_apis.refusal(self._world, call, found[2], "cloudbuild.builds.create")
-            return refusal or self._run_trigger(found, table(table(call.body).get("source")))
         return error_answer(404, "NOT_FOUND", f"The sandbox does not serve {call.method} {call.path}.")
 
     def close(self) -> None:
@@ -117,7 +112,9 @@ class Builds:
             return error_answer(400, "INVALID_ARGUMENT", "\n".join(wrong))
         if not rows(build.get("steps")):
             return error_answer(400, "INVALID_ARGUMENT", "invalid build: no steps")
-        return _operation(project, self._start(project, region, build))
+        started = self._start(project, region, build)
+        metadata = {"@type": METADATA_TYPE, "build": started}
+        return as_json(200, {"name": f"operations/build/{project}/{started['id']}", "metadata": metadata})
 
     def _list(self, prefix: str, query: Mapping[str, list[str]]) -> Answer:
         """Return a page of the builds of a region, the newest first. Of filters, only create_time>= is known."""
@@ -135,25 +132,6 @@ class Builds:
         more = {"nextPageToken": str(end)} if found[end:] else {}
         return as_json(200, {"builds": found[begin:end], **more})
 
-    def _run_trigger(self, match: re.Match[str], source: Mapping[str, Any]) -> Answer:
-        place, project, region, name = match.groups()
-        trigger = next(
-            (
-                each
-                for each in self._world.find(types.TRIGGER)
-                if each.id.startswith(f"{place}/triggers/") and name in (last(each.id), each.inputs.get("name"))
-            ),
-            None,
-        )
-        if trigger is None:
-            return error_answer(404, "NOT_FOUND", "Requested entity was not found.")
-        if not rows(table(trigger.inputs.get("build")).get("steps")):
-            return error_answer(501, "UNIMPLEMENTED", "The sandbox runs only builds whose steps are in the trigger.")
-        branch = str(source.get("branchName") or "main")
-        commit = str(source.get("commitSha") or hashlib.sha1(branch.encode()).hexdigest())  # noqa: S324 - as git does
-        own = {"COMMIT_SHA": commit, "SHORT_SHA": commit[:7], "BRANCH_NAME": branch}
-        return _operation(project, self._start(project, region, _of_trigger(trigger, own), trigger))
-
     def _cancel(self, number: str, stored: str) -> Answer:
         with self._lock:
             running = self._running.get(number)
@@ -164,7 +142,7 @@ class Builds:
 
     # -- one build ----------------------------------------------------------------------------------------------------
 
-    def _start(self, project: str, region: str, build: Json, trigger: Record | None = None) -> Json:
+    def _start(self, project: str, region: str, build: Json) -> Json:
         number, now = str(uuid4()), self._now()
         own = {"BUILD_ID": number, "PROJECT_ID": project, "LOCATION": region}
         started = {
@@ -179,10 +157,10 @@ class Builds:
         }
         self._running[number] = Running()
         self._store(started)
-        threading.Thread(target=self._run, args=(started, trigger), name="build", daemon=True).start()
+        threading.Thread(target=self._run, args=(started,), name="build", daemon=True).start()
         return started
 
-    def _run(self, build: Json, trigger: Record | None) -> None:
+    def _run(self, build: Json) -> None:
         number, account, known = build["id"], str(build.get("serviceAccount") or ""), build["substitutions"]
         running = self._running[number]
         status, detail, output = "FAILURE", "", bytearray()
@@ -218,8 +196,6 @@ class Builds:
             end = {"status": status, "statusDetail": detail, "finishTime": self._now()}
             try:
                 self._store({**build, **ran, **end})
-                if trigger:
-                    self._world.event("build", trigger.type, trigger.id, f"{trigger.name}: {status} {detail}".strip())
             finally:
                 with self._lock:
                     del self._running[number]
@@ -295,23 +271,17 @@ def _one(query: Mapping[str, list[str]], name: str) -> str:
     return next(iter(query.get(name, [])), "")
 
 
-def _operation(project: str, build: Json) -> Answer:
-    name = f"operations/build/{project}/{build['id']}"
-    return as_json(200, {"name": name, "metadata": {"@type": METADATA_TYPE, "build": build}})
-
-
-def _of_trigger(trigger: Record, substitutions: Mapping[str, str] | None = None) -> Json:
+def _of_trigger(trigger: Record) -> Json:
     """Return the build of a trigger in the form of the API. Pulumi's package has other names for some fields."""
     build = table(trigger.inputs.get("build"))
     steps = [
         {("env" if key == "envs" else key): value for key, value in table(step).items()}
         for step in rows(build.get("steps"))
     ]
-    own = {str(key): str(value) for key, value in table(trigger.inputs.get("substitutions")).items()}
     return {
         **build,
         "steps": steps,
-        "substitutions": {**(substitutions or {}), **own},
+        "substitutions": {str(key): str(value) for key, value in table(trigger.inputs.get("substitutions")).items()},
         "serviceAccount": trigger.inputs.get("serviceAccount"),
         "buildTriggerId": last(trigger.id),
     }

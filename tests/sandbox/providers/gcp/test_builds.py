@@ -279,16 +279,3 @@ def test_close_ends_every_build_and_starts_no_other(publishing: Builds, tmp_path
     publishing.service.close()
     assert publishing.call("GET", f"{PLACE}/builds/{number}")[1]["status"] == "CANCELLED"
     assert triggered(publishing) == []
-
-
-def test_a_trigger_runs_its_own_build_with_the_branch_of_the_request(builds: Builds) -> None:
-    steps = [{"script": "#!/bin/sh\necho $SEEN; docker push image\n", "envs": ["SEEN=$BRANCH_NAME $COMMIT_SHA $_MORE"]}]
-    inputs = {"build": {"steps": steps, "logsBucket": f"gs://{BUCKET}"}, "substitutions": {"_MORE": "x"}}
-    builds.world.insert(Record(types.TRIGGER, ENDED, "ended", "", inputs, {}))
-    status, operation = builds.call("POST", f"{ENDED}:run", {"source": {"branchName": "next", "commitSha": "c" * 40}})
-    compare(operation | {"metadata": {}}, "cloudbuild", "Operation")
-    build = operation["metadata"]["build"]
-    assert (status, builds.ended(build["id"])["status"]) == (200, "SUCCESS")
-    assert f"\nnext {'c' * 40} x\nthe sandbox does not run docker push image\n" in builds.log(build["id"])
-    assert builds.call("POST", f"{PLACE}/triggers/none:run", {})[0] == 404
-    assert builds.call("POST", f"{ENDED}:run", {}, who="Bearer unknown")[0] == 401
