@@ -17,7 +17,7 @@ from pulumi_sandbox.workspace import yaml_error
 # the allowed values. None allows any value; its reader checks it.
 ANSWER = {"match": {"*": None}, "result": {"*": None}, "only": [str], "secrets": [str]}
 FORM: dict[str, Any] = {
-    "guest": dict.fromkeys(("path", "environment", "scriptOutput")),
+    "guest": {"path": [str], "environment": {"*": None}, "scriptOutput": ("serial-port", "journal")},
     "exists": {"aws": [str], "gcp": [str], "github": [str]},
     "github": {"apps": {"*": {"*": ("read", "write")}}, "plans": {"*": ("free", "team", "enterprise")}},
     "lookups": {"*": [ANSWER]},
