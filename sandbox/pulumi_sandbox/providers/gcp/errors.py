@@ -48,14 +48,6 @@ def not_ready(path: str) -> GoogleError:
     return GoogleError(400, "resourceNotReady", f"The resource '{path}' is not ready")
 
 
-def local_ssd() -> GoogleError:
-    """Return the error of a stop without `discardLocalSsd` (github.com/skypilot-org/skypilot/issues/2586)."""
-    text = "VM has a Local SSD attached but an undefined value for `discard-local-ssd`. If using gcloud, please add "
-    return GoogleError(
-        400, "badRequest", f"{text}`--discard-local-ssd=false` or `--discard-local-ssd=true` to your command."
-    )
-
-
 def already_exists(path: str) -> GoogleError:
     return GoogleError(409, "alreadyExists", f"The resource '{path}' already exists")
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import google_crc32c
 
-from pulumi_sandbox.providers.gcp import types
+from pulumi_sandbox.providers.gcp import errors, types
 from pulumi_sandbox.providers.gcp.names import last, part
 from pulumi_sandbox.providers.gcp.permissions import Caller
 from pulumi_sandbox.providers.machines.local_server import Answer, as_json
@@ -24,10 +24,7 @@ SECRET = re.compile(r"/v1/(projects/[^/]+/secrets/[^/]+)/versions/([^/:]+)(:acce
 READ_PERMISSION = "secretmanager.versions.access"
 READER_ROLES = ("roles/secretmanager.secretAccessor", "roles/secretmanager.admin", "roles/owner")
 WRITER_ROLES = ("roles/logging.logWriter", "roles/logging.admin", "roles/owner", "roles/editor")
-UNAUTHENTICATED = (
-    "Request had invalid authentication credentials. Expected OAuth 2 access token, login cookie or other valid "
-    "authentication credential. See https://developers.google.com/identity/sign-in/web/devconsole-project."
-)
+UNAUTHENTICATED = f"Request had invalid authentication credentials. {errors.CREDENTIALS}"
 
 
 @dataclass

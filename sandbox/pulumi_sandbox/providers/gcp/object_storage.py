@@ -216,9 +216,8 @@ def _parts(headers: Mapping[str, str], body: bytes) -> tuple[bytes, bytes]:
 
 def _payload(part: bytes) -> bytes:
     blank = b"\r\n\r\n" if b"\r\n\r\n" in part else b"\n\n"
-    head, _, content = part.partition(blank)
-    content = content.removesuffix(b"\n").removesuffix(b"\r")
-    return base64.b64decode(content) if b"content-transfer-encoding: base64" in head.lower() else content
+    _, _, content = part.partition(blank)
+    return content.removesuffix(b"\n").removesuffix(b"\r")
 
 
 def _precondition(query: dict[str, list[str]], found: StoredObject | None) -> Answer | None:

@@ -26,7 +26,7 @@ from pulumi_sandbox.providers.gcp import (
 from pulumi_sandbox.providers.gcp import replace as replacing
 from pulumi_sandbox.providers.gcp.compute.instances_api import Instances
 from pulumi_sandbox.providers.gcp.compute.operations import Operations
-from pulumi_sandbox.providers.gcp.compute.server import ComputeApi, ComputeServer
+from pulumi_sandbox.providers.gcp.compute.server import ComputeApi, compute_server
 from pulumi_sandbox.providers.gcp.compute.templates import Templates
 from pulumi_sandbox.providers.gcp.compute.vm_store import VirtualMachines
 from pulumi_sandbox.providers.gcp.names import last, part, region_of, relative, service_account_email
@@ -34,6 +34,7 @@ from pulumi_sandbox.providers.gcp.site import Located, Site, labels
 from pulumi_sandbox.providers.gcp.world import KINDS, ExistingResources, soft_deleted
 from pulumi_sandbox.providers.invokes import LookupRefusedError
 from pulumi_sandbox.providers.machines import settings as guest_settings
+from pulumi_sandbox.providers.machines.local_server import LocalServer
 from pulumi_sandbox.providers.machines.local_services import LocalServices
 from pulumi_sandbox.providers.machines.vm_processes import VmProcesses
 from pulumi_sandbox.providers.resource import Problem, Refused, Resource
@@ -41,7 +42,6 @@ from pulumi_sandbox.providers.sandbox_file import SettingsError
 from pulumi_sandbox.providers.sdk.reader import snake
 from pulumi_sandbox.providers.sdk.replace import LOCATION_INPUTS
 from pulumi_sandbox.providers.values import UNKNOWN
-from pulumi_sandbox.workspace import Workspace, serving_process
 from pulumi_sandbox.world.store import Fault, Record
 
 # pulumi-gcp's autonaming, with the maximum lengths of names, account ids and secret ids (discovery documents).
@@ -51,20 +51,6 @@ MAX_NAME_LENGTH = 63
 PREFIX_DIGITS = 26
 
 
-def _listen_failure(workspace: Workspace, error: OSError, shared: bool) -> str:
-    """Return the cause of a failed listen and a hint. A shared port belongs to the environment."""
-    folder = workspace.root.name
-    hint = "another program uses the port; run the command again"
-    if shared and (process := serving_process(workspace)) is not None:
-        hint = (
-            f"pulumi-sandbox serve (process {process}) may use the port; {folder}/serve.env is for its clients. Run "
-            "pulumi-sandbox up, or plain pulumi in a shell without these variables"
-        )
-    elif shared:
-        hint += f", or for plain pulumi remove {folder}/ports.json to choose another port"
-    return f"  got: {error.strerror}\n  hint: {hint}"
-
-
 class Gcp(Cloud):
     package: ClassVar[str] = "gcp"
     always_new: ClassVar[Collection[str]] = LOCATION_INPUTS
@@ -72,7 +58,7 @@ class Gcp(Cloud):
     def __init__(self) -> None:
         self._lock = threading.RLock()
         self._machines: VirtualMachines | None = None
-        self._server: ComputeServer | None = None
+        self._server: LocalServer | None = None
         self._services: LocalServices | None = None
 
     # -- lifecycle ----------------------------------------------------------------------------------------------------
@@ -107,11 +93,13 @@ class Gcp(Cloud):
             shared = port is None
             port = port or workspace.endpoint_port
             try:
-                self._server = ComputeServer(port, api, project or "sandbox-project", shared=shared)
+                self._server = compute_server(port, api, project or "sandbox-project", shared=shared)
             except OSError as error:
                 raise Refused(
                     f"gcp: the sandbox's Compute Engine API cannot listen on 127.0.0.1:{port}\n"
-                    f"{_listen_failure(workspace, error, shared)}"
+                    f"  got: {error.strerror}\n"
+                    "  hint: another program uses the port; run the command again, or, for plain pulumi, remove "
+                    f"{workspace.root.name}/ports.json to choose another port"
                 ) from None
             self._machines, self._services = machines, services
             return services

@@ -95,12 +95,7 @@ def read(tree: dict[str, Any], path: str, query: dict[str, list[str]]) -> Answer
         )
     if isinstance(node, list):
         return text(200, "".join(f"{one}\n" for one in node))
-    # A token is always JSON. Any other value is text, unless the request has alt=json.
-    if path.rstrip("/").endswith("/token"):
-        return text(200, str(node), "application/json")
-    if query.get("alt", ["text"])[-1] == "json":
-        return text(200, json.dumps(node), "application/json")
-    return text(200, str(node))
+    return text(200, str(node), "application/json" if path.rstrip("/").endswith("/token") else "application/text")
 
 
 def _without_tokens(node: Any) -> Any:
@@ -132,7 +127,7 @@ class Machine:
     tree: Callable[[], dict[str, Any]]
     guest_attributes: Callable[[], dict[str, dict[str, str]] | None]
     """The guest attributes by namespace. None if the VM's metadata does not have enable-guest-attributes=TRUE."""
-    write: Callable[[str, str, str | None], None]
+    write: Callable[[str, str, str], None]
     allows: Callable[[], bool] = lambda: True
     """Returns True if one more query of the guest attributes is within Google's limits."""
     off: threading.Event = field(default_factory=threading.Event)
@@ -175,10 +170,8 @@ class Machine:
             return read({"all": attributes}, "/".join(["all", *rest]), query)
         if len(rest) != 2:
             return text(400, "Guest attributes are written as guest-attributes/<namespace>/<key>.", "text/html")
-        if method == "DELETE" and rest[1] not in attributes.get(rest[0], {}):
-            return text(404, "Not Found", "text/html")
         if within_limits:  # above the limits a value is lost without an error to the writer
-            self.write(rest[0], rest[1], body if method == "PUT" else None)
+            self.write(rest[0], rest[1], body)
         return text(200, "")
 
 
@@ -195,7 +188,7 @@ class MetadataServer:
             return refusal(request.headers) or machine.answer(request.command, path, parse_qs(url.query), body)
 
         self._machine = machine
-        self._server = LocalServer("guest-metadata", answer_request, ("GET", "PUT", "DELETE", "POST"))
+        self._server = LocalServer("guest-metadata", answer_request, ("GET", "PUT"))
         self.address = self._server.address
 
     def close(self) -> None:

@@ -5,6 +5,7 @@ A supervisor process (supervisor.py) runs each script, so that all its processes
 
 from __future__ import annotations
 
+import codecs
 import contextlib
 import json
 import os
@@ -108,33 +109,11 @@ class VmProcesses:
     def _copy(self, boot: Boot, process: subprocess.Popen[bytes]) -> None:
         """Copy the serial port in batches, to limit the writes to the world to a few a second."""
         assert process.stdout is not None  # noqa: S101 -- it was opened as a pipe
-        pending_lines: list[str] = []
-        arrived = threading.Condition()
-        ended = False
-
-        def write() -> None:
-            while True:
-                with arrived:
-                    arrived.wait_for(lambda: pending_lines or ended)
-                    text, is_last = "".join(pending_lines), ended
-                    pending_lines.clear()
-                if text:
-                    boot.serial(text)
-                if is_last:
-                    return
-                with arrived:
-                    arrived.wait_for(lambda: ended, FLUSH_SEC)
-
-        writer = threading.Thread(target=write, name="guest-serial", daemon=True)
-        writer.start()
-        for line in process.stdout:
-            with arrived:
-                pending_lines.append(line.decode(errors="replace"))
-                arrived.notify()
-        with arrived:
-            ended = True
-            arrived.notify()
-        writer.join()
+        text = codecs.getincrementaldecoder("utf-8")(errors="replace")
+        while output := os.read(process.stdout.fileno(), SERIAL_BYTES):
+            boot.serial(text.decode(output))
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                process.wait(FLUSH_SEC)
 
     def runs(self, machine: str) -> bool:
         """Return True if this process runs the VM or is still recording its end."""

@@ -162,9 +162,6 @@ class Instances:
         """Stop a machine but keep it. For a stopped machine, the operation has no effect."""
         record = self._record(request, zone, name)
         instance = self.machines.instance_json(record)
-        has_local_disk = any(disk.get("type") == "SCRATCH" for disk in instance.get("disks") or [])
-        if has_local_disk and request.one("discardLocalSsd") not in ("true", "false"):
-            raise errors.local_ssd()
         if instance["status"] in OFF:
             return self.operations.add(request.project, zone, "stop", record.id)
         if instance["status"] != "RUNNING":
@@ -185,7 +182,7 @@ class Instances:
         return self.operations.add(request.project, zone, "setMetadata", record.id)
 
     def guest_attributes(self, request: Request, zone: str, name: str) -> Json:
-        record, query, key = self._record(request, zone, name), request.one("queryPath"), request.one("variableKey")
+        record, query = self._record(request, zone, name), request.one("queryPath")
         if not self.machines.allows_query(record.id):
             raise errors.GoogleError(429, "rateLimitExceeded", "Quota exceeded for guest attribute queries.")
         attributes: dict[str, dict[str, str]] = record.outputs.get(ATTRIBUTES) or {}
@@ -194,17 +191,17 @@ class Instances:
             for space, pairs in attributes.items()
             for attribute, value in pairs.items()
         ]
-        requested = query or key
-        space, _, attribute = requested.partition("/")
+        space, _, attribute = query.partition("/")
         rows = [row for row in rows if not space or (row["namespace"] == space and attribute in ("", row["key"]))]
         if not rows:
-            raise errors.GoogleError(
-                404, "notFound", f"The resource '{requested}' of type 'Guest Attribute' was not found."
-            )
-        answer: Json = {"kind": "compute#guestAttributes", "selfLink": self_link(f"{record.id}/getGuestAttributes")}
-        if query or not key:
-            return answer | {"queryPath": query, "queryValue": {"items": rows}}
-        return answer | {"variableKey": key, "variableValue": rows[0]["value"]}
+            text = f"The resource '{query}' of type 'Guest Attribute' was not found."
+            raise errors.GoogleError(404, "notFound", text)
+        return {
+            "kind": "compute#guestAttributes",
+            "selfLink": self_link(f"{record.id}/getGuestAttributes"),
+            "queryPath": query,
+            "queryValue": {"items": rows},
+        }
 
     def serial(self, request: Request, zone: str, name: str) -> Json:
         record, start = self._record(request, zone, name), int(request.one("start") or 0)
@@ -215,9 +212,8 @@ class Instances:
         first_position = int(record.outputs.get(SERIAL_START, 0))
         # google/go-tpm-tools#932: the response is empty once the VM is off.
         contents = b"" if status in OFF else str(record.outputs.get(SERIAL, "")).encode()
-        # A negative start counts from the end (discovery document, getSerialPortOutput).
         end = first_position + len(contents)
-        position = min(max(start if start >= 0 else end + start, first_position), end)
+        position = min(max(start, first_position), end)
         return {
             "kind": "compute#serialPortOutput",
             "selfLink": self_link(f"{record.id}/serialPort"),

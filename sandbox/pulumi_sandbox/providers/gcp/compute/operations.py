@@ -97,9 +97,7 @@ class Operations:
         zone_link = self_link(f"projects/{request.project}/zones/{zone}")
         stored = map(json.loads, self.world.settings(OPERATION))
         rows = [self._operation_json(**each) for each in stored if each["operation"].get("zone") == zone_link]
-        # Newest first, if so requested (discovery document, orderBy).
-        newest_first = request.one("orderBy") == "creationTimestamp desc"
-        rows.sort(key=lambda operation: str(operation["insertTime"]), reverse=newest_first)
+        rows.sort(key=lambda operation: str(operation["insertTime"]))
         return request.listed("operationList", f"zones/{zone}/operations", rows)
 
     def finish(self, name: str, sec: float) -> None:

@@ -31,8 +31,6 @@ from pulumi_sandbox.providers.machines.metadata import (
 from pulumi_sandbox.providers.machines.metadata import refusal as metadata_refusal
 from pulumi_sandbox.providers.machines.metadata import text as text_answer
 
-REQUEST_ID = re.compile(r"[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}")
-ZERO_REQUEST_ID = "00000000-0000-0000-0000-000000000000"
 # The requests that boot a machine.
 BOOTS = ("instances.insert", "instances.start")
 
@@ -98,10 +96,6 @@ class ComputeApi:
         body: Json,
         account: str | None = None,
     ) -> Json:
-        if {"filter", "orderBy"} <= query.keys():
-            # The answer to a list of addresses (github.com/doitintl/kubeip/issues/132).
-            text = "Specifying both a list filter and sort order is not currently supported."
-            raise errors.invalid("orderBy", query["orderBy"][-1], text)
         USER.set(account)
         for verb, pattern, name in self.routes:
             if (match := pattern.fullmatch(path)) and verb == method:
@@ -133,8 +127,6 @@ class ComputeApi:
         request_id = request.one("requestId")
         if not request_id:
             return answer()
-        if not REQUEST_ID.fullmatch(request_id) or request_id == ZERO_REQUEST_ID:
-            raise errors.invalid("requestId", request_id, "Must be a valid UUID, and not the zero UUID")
         zone = place[0] if name.startswith("instances.") else ""
         # Each request id has its own lock: stopping a machine takes seconds, and other requests must not wait.
         with self._requests.setdefault(request_id, threading.Lock()):
@@ -162,20 +154,10 @@ def operator_metadata(project: str, caller: Caller | None = None) -> dict[str, A
     }
 
 
-class ComputeServer:
-    """An HTTP server of the API. With `shared`, several providers may serve the same port and emulated state."""
-
-    def __init__(self, port: int, api: ComputeApi, project: str, *, shared: bool = True) -> None:
-        self._server = LocalServer(
-            "compute-api",
-            partial(answer_http, api, project),
-            ("GET", "POST", "DELETE", "PUT", "PATCH"),
-            port=port,
-            shared=shared,
-        )
-
-    def close(self) -> None:
-        self._server.close()
+def compute_server(port: int, api: ComputeApi, project: str, *, shared: bool) -> LocalServer:
+    """Serve the API. With `shared`, several providers may serve the same port and emulated state."""
+    methods = ("GET", "POST", "DELETE", "PUT", "PATCH")
+    return LocalServer("compute-api", partial(answer_http, api, project), methods, port=port, shared=shared)
 
 
 def answer_http(api: ComputeApi, project: str, handler: local_server.Request) -> Answer:

@@ -335,14 +335,10 @@ class VirtualMachines:
             return None
         return record.outputs.get(ATTRIBUTES) or {}
 
-    def _writer(self, path: str) -> Callable[[str, str, str | None], None]:
-        def write(space: str, key: str, value: str | None) -> None:
+    def _writer(self, path: str) -> Callable[[str, str, str], None]:
+        def write(space: str, key: str, value: str) -> None:
             def change(outputs: Json) -> None:
-                pairs = outputs.setdefault(ATTRIBUTES, {}).setdefault(space, {})
-                if value is None:
-                    pairs.pop(key, None)
-                else:
-                    pairs[key] = value
+                outputs.setdefault(ATTRIBUTES, {}).setdefault(space, {})[key] = value
 
             self.update_outputs(path, change)
 
@@ -382,25 +378,16 @@ def metadata_tree(instance: Json) -> dict[str, Any]:
     accounts: dict[str, Any] = {}
     for account in instance.get("serviceAccounts") or []:
         accounts |= service_accounts(str(account.get("email", "default")), list(account.get("scopes") or SCOPES))
-    name = instance["name"]
     return {
         "instance": {
             "id": instance["id"],
-            "name": name,
-            "hostname": f"{name}.{zone}.c.{project}.internal",
+            "name": instance["name"],
             "zone": f"projects/0/zones/{zone}",
-            "machine-type": f"projects/0/machineTypes/{last(instance['machineType'])}",
             "attributes": metadata_of(instance),
-            "tags": "[]",
             "preempted": str(bool(instance.get(PREEMPTED))).upper(),
             "maintenance-event": "NONE",
-            "scheduling": {
-                "automatic-restart": str((instance.get("scheduling") or {}).get("automaticRestart", True)).upper(),
-                "preemptible": str(bool((instance.get("scheduling") or {}).get("preemptible"))).upper(),
-                "on-host-maintenance": (instance.get("scheduling") or {}).get("onHostMaintenance", "MIGRATE"),
-            },
             "service-accounts": accounts,
         },
-        "project": {"project-id": project, "numeric-project-id": "0", "attributes": {}},
+        "project": {"project-id": project, "numeric-project-id": "0"},
         "universe": {"universe-domain": "googleapis.com", "universeDomain": "googleapis.com"},
     }

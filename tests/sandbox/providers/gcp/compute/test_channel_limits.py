@@ -47,8 +47,8 @@ def test_a_write_beyond_the_rate_is_answered_and_lost() -> None:
     kept: dict[str, dict[str, str]] = {}
     allowed = [True, False, False]
 
-    def write(space: str, key: str, value: str | None) -> None:
-        kept.setdefault(space, {})[key] = str(value)
+    def write(space: str, key: str, value: str) -> None:
+        kept.setdefault(space, {})[key] = value
 
     machine = Machine(dict, lambda: kept, write, lambda: allowed.pop(0))
     path = "/instance/guest-attributes/gpu-smoke"

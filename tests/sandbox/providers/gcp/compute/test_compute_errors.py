@@ -109,7 +109,7 @@ def test_a_port_that_another_program_has_is_reported_with_a_hint(google: Google)
     assert str(refused.value) == (
         f"gcp: the sandbox's Compute Engine API cannot listen on 127.0.0.1:{google.workspace.compute_port}\n"
         "  got: Address already in use\n"
-        "  hint: another program uses the port; run the command again, or for plain pulumi remove "
+        "  hint: another program uses the port; run the command again, or, for plain pulumi, remove "
         "sandbox/ports.json to choose another port"
     )
 

@@ -117,14 +117,6 @@ echo
     api.until(lambda: "hello" in printed(api.serial()), "the value in the machine")
 
 
-def test_operations_come_newest_first_where_that_is_asked_for(api: Api) -> None:
-    template = api.google.template().id
-    for name in ("one", "two"):
-        api.insert(template, name)
-    found = api.ok("GET", f"{HERE}/operations", orderBy="creationTimestamp desc")["items"]
-    assert [each["targetLink"].rpartition("/")[2] for each in found] == ["two", "one"]
-
-
 def test_a_planted_preemption_takes_a_spot_machine_and_no_other(api: Api) -> None:
     template = api.google.template(**script(WAITS)).id
     api.insert(template, "kept")

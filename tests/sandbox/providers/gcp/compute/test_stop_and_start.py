@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from pulumi_sandbox.providers.gcp import discovery
 from pulumi_sandbox.providers.gcp.compute import vm_store
 from pulumi_sandbox.providers.gcp.compute.operations import OPERATION, Operations
 from pulumi_sandbox.providers.gcp.compute.vm_store import ATTRIBUTES, GUEST, INSTANCE, STOPPED_AT, VirtualMachines
@@ -22,7 +21,7 @@ from pulumi_sandbox.world.store import Record, World
 
 from tests.sandbox.providers.gcp.api import Api, printed, script
 from tests.sandbox.providers.gcp.compute.test_manager_calls import HERE, undocumented
-from tests.sandbox.providers.gcp.conftest import TEMPLATE, Google
+from tests.sandbox.providers.gcp.conftest import Google
 
 MACHINE = f"{HERE}/instances/check"
 # Counts its boots on the disk, prints files of an earlier boot, and ends on SIGTERM.
@@ -159,18 +158,6 @@ def test_a_stop_of_a_machine_that_has_ended_since_it_was_read_is_refused_without
     with pytest.raises(GoogleError, match="is not ready"):
         machines.stop(read)
     assert list(google.world.settings(OPERATION)) == []
-
-
-def test_a_local_ssd_needs_a_word_on_its_data_before_its_machine_stops(api: Api) -> None:
-    scratch = {"type": "SCRATCH", "diskType": "local-ssd", "interface": "NVME", "diskSizeGb": 375}
-    template = api.google.template(**script(COUNTS), disks=[*TEMPLATE["disks"], scratch])
-    api.insert(template.id)
-    ready(api)
-    assert reason(api.call("POST", f"{MACHINE}/stop")) == (400, "badRequest")
-    assert api.instance()["status"] == "RUNNING"
-    assert "discardLocalSsd" in discovery.methods("compute.v1", "instances")["stop"]["parameters"]
-    api.ok("POST", f"{MACHINE}/stop", discardLocalSsd="true")
-    api.off()
 
 
 def test_a_preempted_machine_may_be_started_and_hears_of_no_preemption_then(api: Api) -> None:
