@@ -6,6 +6,8 @@ The builder machine runs the real provision.sh in a folder, with stubs for the p
 from __future__ import annotations
 
 import json
+import os
+import subprocess
 import sys
 import threading
 from collections.abc import Iterator
@@ -17,7 +19,6 @@ import pytest
 import yaml
 from gpu_ci.gcp.host_image_pipeline import PROGRAM
 from pulumi_sandbox.providers.gcp import types
-from pulumi_sandbox.providers.gcp.compute.images_api import IMAGE
 from pulumi_sandbox.providers.gcp.compute.vm_store import INSTANCE
 from pulumi_sandbox.workspace import Workspace
 from pulumi_sandbox.world.store import World
@@ -26,6 +27,7 @@ from tests.agent.fakes.google import FakeGoogle
 from tests.conftest import ROOT
 from tests.engine.compute_pool import GPU_CI, UP, environment, staging_with_l4
 from tests.gpu_ci.gcp.host_image.builder import RUNNER, Builder
+from tests.gpu_ci.gcp.host_image.images import IMAGE
 
 pytestmark = [pytest.mark.engine, pytest.mark.slow, pytest.mark.timeout(900)]
 
@@ -38,6 +40,12 @@ from pulumi_sandbox.providers.machines.metadata import token_of
 email, program, *arguments = sys.argv[1:]
 os.environ |= {"PYTHONPATH": program, "GOOGLE_OAUTH_ACCESS_TOKEN": token_of(email)}
 os.execv(sys.executable, [sys.executable, *arguments])
+"""
+# A module sitecustomize for `pulumi-sandbox serve`, whose API has no images.
+WITH_IMAGES = """
+from pulumi_sandbox.providers.gcp.compute.server import ComputeApi
+from tests.gpu_ci.gcp.host_image.images import with_images
+ComputeApi.__init__ = with_images(ComputeApi.__init__)
 """
 # Cloud Build's image of Python has neither package. The emulated operations end sooner than those of Google.
 BEFORE_THE_BUILD = """
@@ -69,6 +77,9 @@ class Stack:
             file.parent.mkdir(parents=True, exist_ok=True)
             file.write_text(text)
         (self.program / "sitecustomize.py").write_text(BEFORE_THE_BUILD)
+        self.images_module = folder / "images"
+        self.images_module.mkdir()
+        (self.images_module / "sitecustomize.py").write_text(WITH_IMAGES)
 
     def _add_stubs_to_guests(self) -> None:
         stubs = self.builder.tools
@@ -130,6 +141,11 @@ class Stack:
         [row] = [row for row in self.runner.world() if row["name"] == TEMPLATE]
         return str(row["outputs"]["disks"][0]["sourceImage"])
 
+    def serve(self, *command: str) -> subprocess.Popen[str]:
+        """Start a command next to the APIs of the sandbox, to which images are added."""
+        variables = environment(self.runner) | {"PYTHONPATH": os.pathsep.join([str(self.images_module), str(ROOT)])}
+        return self.runner.start("serve", "--exec", "--", *command, **variables)
+
     def step(self, name: str, **changes: Any) -> tuple[int, str]:
         """Run a step of the trigger's build as Cloud Build does, with the permissions of the account of the build.
 
@@ -142,7 +158,7 @@ class Stack:
         settings = json.dumps({**json.loads(settings), **changes})
         email = str(trigger.inputs["serviceAccount"]).rpartition("/")[2]
         python = (sys.executable, "-c", AS_THE_BUILD, email, str(self.program))
-        process = self.runner.start("serve", "--exec", "--", *python, *arguments, settings, **environment(self.runner))
+        process = self.serve(*python, *arguments, settings)
         output, _ = process.communicate(timeout=240)
         return process.returncode, output
 
@@ -176,7 +192,7 @@ class Stack:
             watcher.join()
 
     def gpu_ci(self, *words: str) -> str:
-        process = self.runner.start("serve", "--exec", "--", GPU_CI, *words, **environment(self.runner))
+        process = self.serve(GPU_CI, *words)
         output, _ = process.communicate(timeout=240)
         assert process.returncode == 0, output
         return output

@@ -13,9 +13,10 @@ from gpu_ci.kinds.cloud_build_gpu.component import BuildGpuBridge
 from gpu_ci.stack.parse import Stack
 from gpu_common import google_permissions
 from pulumi_sandbox.providers.gcp.compute.templates import api_form
-from pulumi_sandbox.providers.gcp.permissions import Asked, holds, of_image, of_machine
+from pulumi_sandbox.providers.gcp.permissions import Asked, holds, of_machine
 
 from tests.gpu_ci.gcp import test_build_gpu_bridge, test_host_image_pipeline
+from tests.gpu_ci.gcp.host_image.images import of_image
 from tests.gpu_ci.harness import Deployment, deploy
 from tests.gpu_ci.identity.cel import recursion_limit  # noqa: F401 - a fixture
 from tests.gpu_ci.support import COMPUTED

@@ -131,16 +131,6 @@ def path_of(token: str, inputs: Mapping[str, Any]) -> str:
     return f"projects/_/buckets/{inputs.get('bucket')}/objects/{inputs.get('name')}" if token == _OBJECT else ""
 
 
-def of_image(project: str, body: Mapping[str, Any]) -> Needs:
-    """Yield what an image of a disk needs (cloud.google.com/compute/docs/images/create-custom, "Required roles")."""
-    image = f"projects/{project}/global/images/{body.get('name')}"
-    yield "compute.images.create", image
-    if body.get("labels"):
-        yield "compute.images.setLabels", image
-    if disk := body.get("sourceDisk"):
-        yield "compute.disks.useReadOnly", absolute(str(disk), project)
-
-
 class PermissionDeniedError(GoogleError):
     """The account lacks a permission.
 

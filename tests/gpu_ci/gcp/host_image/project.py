@@ -14,12 +14,14 @@ import pytest
 from gpu_ci.gcp.gate import runner, waiting
 from gpu_ci.gcp.host_image import __main__ as program
 from gpu_ci.gcp.host_image import build as image_build
-from pulumi_sandbox.providers.gcp.compute import images_api, instances_api, vm_store
-from pulumi_sandbox.providers.gcp.compute.images_api import IMAGE
+from pulumi_sandbox.providers.gcp.compute import instances_api, vm_store
+from pulumi_sandbox.providers.gcp.compute.server import ComputeApi
 from pulumi_sandbox.providers.gcp.compute.vm_store import INSTANCE
 from pulumi_sandbox.providers.machines.metadata import TOKEN
 from pulumi_sandbox.world.store import Record
 
+from tests.gpu_ci.gcp.host_image import images
+from tests.gpu_ci.gcp.host_image.images import IMAGE
 from tests.sandbox.providers.gcp.api import Api, script
 from tests.sandbox.providers.gcp.conftest import PROJECT, TEMPLATE, Google
 
@@ -101,7 +103,8 @@ def project_in_sandbox(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Itera
     monkeypatch.setenv("TMPDIR", str(tmp_path))
     monkeypatch.setattr(vm_store, "STOPPING_SEC", 0.05)
     monkeypatch.setattr(instances_api, "ACCOUNT_SEC", 0.0)
-    monkeypatch.setattr(images_api, "CREATION_SEC", 0.0)
+    monkeypatch.setattr(images, "CREATION_SEC", 0.0)
+    monkeypatch.setattr(ComputeApi, "__init__", images.with_images(ComputeApi.__init__))
     monkeypatch.setattr(waiting, "_SHORTEST_SEC", 0.05)
     monkeypatch.setattr(runner, "_OPERATION_EVERY_SEC", 0.05)
     monkeypatch.setattr(image_build, "_OPERATION_EVERY_SEC", 0.05)

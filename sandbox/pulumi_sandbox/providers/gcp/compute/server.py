@@ -11,7 +11,6 @@ from typing import Any
 from urllib.parse import parse_qs, unquote, urlsplit
 
 from pulumi_sandbox.providers.gcp import ai_endpoints, discovery, errors
-from pulumi_sandbox.providers.gcp.compute.images_api import Images
 from pulumi_sandbox.providers.gcp.compute.instances_api import Instances
 from pulumi_sandbox.providers.gcp.compute.operations import USER, Operations
 from pulumi_sandbox.providers.gcp.compute.requests import Json, Request
@@ -49,7 +48,7 @@ class ComputeApi:
         self.operations = operations
         self.engine_gone = engine_gone
         self.caller = caller
-        templates, images = instances.templates, Images(instances.world, instances.machines, operations)
+        templates = instances.templates
         self._requests: dict[str, threading.Lock] = {}
         self.methods: dict[str, Callable[..., Json]] = {
             "instances.aggregatedList": instances.aggregated_list,
@@ -62,17 +61,10 @@ class ComputeApi:
             "instances.setMetadata": instances.set_metadata,
             "instances.start": instances.start,
             "instances.stop": instances.stop,
-            "instanceTemplates.aggregatedList": templates.aggregated_list,
             "instanceTemplates.get": lambda request, name: templates.get(request, "global", name),
             "regionInstanceTemplates.get": lambda request, region, name: templates.get(
                 request, f"regions/{region}", name
             ),
-            "images.delete": images.delete,
-            "images.get": images.get,
-            "images.insert": images.insert,
-            "images.list": images.listed,
-            "images.setLabels": images.set_labels,
-            "globalOperations.get": lambda request, name: operations.found(request, "", name),
             "zoneOperations.get": operations.found,
             "zoneOperations.list": operations.listed,
         }
@@ -106,7 +98,7 @@ class ComputeApi:
         raise errors.GoogleError(
             404,
             "notFound",
-            f"The sandbox does not serve {method} {path}; it serves instances, images, operations and templates.",
+            f"The sandbox does not serve {method} {path}; it serves instances, operations and templates.",
         )
 
     def _permit(self, account: str | None, project: str, needed: Needs) -> None:
@@ -138,7 +130,7 @@ class ComputeApi:
 
 
 def permissions_of(name: str) -> list[str]:
-    """Return the permission of a method. That of an insert depends on its body (permissions.of_machine, of_image)."""
+    """Return the permission of a method. That of an insert depends on its body (permissions.of_machine)."""
     collection, _, method = name.removeprefix("region").partition(".")
     found = f"compute.{collection[0].lower()}{collection[1:]}.{method.replace('aggregatedList', 'list')}"
     return [] if method == "insert" else [found]

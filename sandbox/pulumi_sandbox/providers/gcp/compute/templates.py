@@ -11,7 +11,7 @@ from pulumi_sandbox.providers.gcp import discovery, errors
 from pulumi_sandbox.providers.gcp.compute.operations import number
 from pulumi_sandbox.providers.gcp.compute.requests import Json, Request
 from pulumi_sandbox.providers.gcp.names import absolute, last, part, region_of, self_link
-from pulumi_sandbox.providers.gcp.types import ACCOUNT, REGION_TEMPLATE, TARGETS, TEMPLATE, TEMPLATES
+from pulumi_sandbox.providers.gcp.types import ACCOUNT, REGION_TEMPLATE, TARGETS, TEMPLATE
 from pulumi_sandbox.providers.secret_digests import digest_paths, redact, with_known_texts
 from pulumi_sandbox.providers.values import UNKNOWN
 from pulumi_sandbox.world.store import Record, World
@@ -35,15 +35,6 @@ class Templates:
     def get(self, request: Request, place: str, name: str) -> Json:
         record = self._record(f"projects/{request.project}/{place}/instanceTemplates/{name}")
         return _json(record, self._inputs(record))
-
-    def aggregated_list(self, request: Request) -> Json:
-        scopes: Json = {}
-        for record in (row for token in TEMPLATES for row in self.world.find(token)):
-            if part(record.id, "projects") == request.project:
-                region = part(record.id, "regions")
-                scope = scopes.setdefault(f"regions/{region}" if region else "global", {"instanceTemplates": []})
-                scope["instanceTemplates"].append(_json(record, self._inputs(record)))
-        return request.list_response("instanceTemplateAggregatedList", "aggregated/instanceTemplates", scopes)
 
     def properties(self, project: str, zone: str, source: str) -> Json:
         """Return the properties of the template from which a machine boots."""

@@ -1,30 +1,53 @@
-"""Emulate the image methods of the Compute Engine API: images of disks of the sandbox's VMs, without their content."""
+"""The methods of the Compute Engine API for images, which the sandbox does not have. An image has no content."""
 
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from typing import Any
 
-from pulumi_sandbox.providers.gcp import errors
-from pulumi_sandbox.providers.gcp.compute.operations import Operations, now, number
+from pulumi_sandbox.providers.gcp import errors, types
+from pulumi_sandbox.providers.gcp.compute.instances_api import Instances
+from pulumi_sandbox.providers.gcp.compute.operations import now, number
 from pulumi_sandbox.providers.gcp.compute.requests import Json, Request
-from pulumi_sandbox.providers.gcp.compute.vm_store import INSTANCE, OFF, VirtualMachines, fingerprint
+from pulumi_sandbox.providers.gcp.compute.server import ComputeApi
+from pulumi_sandbox.providers.gcp.compute.vm_store import INSTANCE, OFF, fingerprint
 from pulumi_sandbox.providers.gcp.names import NAME_PATTERN, absolute, everywhere, in_zone, last, part, self_link
-from pulumi_sandbox.providers.gcp.permissions import of_image
-from pulumi_sandbox.world.store import Exists, Record, World
+from pulumi_sandbox.providers.gcp.permissions import Needs
+from pulumi_sandbox.world.store import Exists, Record
 
 IMAGE = "gcp:compute/image:Image"
 # Google Cloud documentation "Create custom images": minutes for a real disk.
 CREATION_SEC = 0.2
 
 
-@dataclass
+def of_image(project: str, body: Mapping[str, Any]) -> Needs:
+    """Yield what an image of a disk needs (cloud.google.com/compute/docs/images/create-custom, "Required roles")."""
+    image = f"projects/{project}/global/images/{body.get('name')}"
+    yield "compute.images.create", image
+    if body.get("labels"):
+        yield "compute.images.setLabels", image
+    if disk := body.get("sourceDisk"):
+        yield "compute.disks.useReadOnly", absolute(str(disk), project)
+
+
 class Images:
     """The methods of the API for images. An image's source is the boot disk of a VM, which has the VM's name."""
 
-    world: World
-    machines: VirtualMachines
-    operations: Operations
+    def __init__(self, instances: Instances) -> None:
+        self.world, self.machines, self.operations = instances.world, instances.machines, instances.operations
+        self.templates = instances.templates
+
+    def methods(self) -> dict[str, Callable[..., Json]]:
+        return {
+            "images.delete": self.delete,
+            "images.get": self.get,
+            "images.insert": self.insert,
+            "images.list": self.listed,
+            "images.setLabels": self.set_labels,
+            "instanceTemplates.aggregatedList": self.all_templates,
+            "globalOperations.get": lambda request, name: self.operations.found(request, "", name),
+        }
 
     def insert(self, request: Request) -> Json:
         project, body = request.project, request.body
@@ -80,6 +103,15 @@ class Images:
         self.world.update(IMAGE, record.id, outputs={**record.outputs, "labels": request.body.get("labels") or {}})
         return self.operations.add(request.project, "", "setLabels", record.id)
 
+    def all_templates(self, request: Request) -> Json:
+        scopes: Json = {}
+        for path in [row.id for token in types.TEMPLATES for row in self.world.find(token)]:
+            if part(path, "projects") == request.project:
+                scope = f"regions/{part(path, 'regions')}" if part(path, "regions") else "global"
+                rows = scopes.setdefault(scope, {"instanceTemplates": []})["instanceTemplates"]
+                rows.append(self.templates.get(request, scope, last(path)))
+        return request.list_response("instanceTemplateAggregatedList", "aggregated/instanceTemplates", scopes)
+
     def _record(self, project: str, name: str) -> Record:
         path = everywhere(project, "images", name)
         record = self.world.get(IMAGE, path)
@@ -90,3 +122,13 @@ class Images:
 
 def image_json(record: Record) -> Json:
     return {**record.outputs, "labelFingerprint": fingerprint(record.outputs.get("labels") or {})}
+
+
+def with_images(init: Callable[..., None]) -> Callable[..., None]:
+    """Return the `__init__` of a ComputeApi that has the methods too."""
+
+    def complete(self: ComputeApi, instances: Instances, *rest: Any, **named: Any) -> None:
+        init(self, instances, *rest, **named)
+        self.methods |= Images(instances).methods()
+
+    return complete
