@@ -18,7 +18,7 @@ from pulumi_sandbox.providers.machines.local_services import Call
 from pulumi_sandbox.providers.machines.metadata import account_of, is_operator
 from pulumi_sandbox.world.store import World
 
-SECRET = re.compile(r"/v1/(projects/[^/]+/secrets/[^/]+)/versions/([^/:]+)(:access)?")
+SECRET = re.compile(r"/v1/(projects/[^/]+/secrets/[^/]+)/versions/([^/:]+):access")
 # The roles with secretmanager.versions.access and with logging.logEntries.create (Google Cloud documentation "Secret
 # Manager roles and permissions" and "Logging access control").
 READ_PERMISSION = "secretmanager.versions.access"
@@ -35,11 +35,11 @@ class MachineApis:
     value_of: Callable[[str], str | None]
 
     def secret_manager(self, call: Call) -> Answer:
-        """Answer projects.secrets.versions.access and get (discovery document secretmanager v1)."""
+        """Answer projects.secrets.versions.access (discovery document secretmanager v1)."""
         match = SECRET.fullmatch(call.path)
         if match is None or call.method != "GET":
-            return error_answer(404, "NOT_FOUND", f"The sandbox serves only versions of secrets, not {call.path}.")
-        secret, version, access = match.groups()
+            return error_answer(404, "NOT_FOUND", f"The sandbox serves only values of secrets, not {call.path}.")
+        secret, version = match.groups()
         account = account_of(call.authorization)
         if account is None:
             return error_answer(401, "UNAUTHENTICATED", UNAUTHENTICATED)
@@ -53,8 +53,6 @@ class MachineApis:
         value = self.value_of(secret)
         if value is None:
             return error_answer(404, "NOT_FOUND", f"Secret [{secret}] not found or has no versions.")
-        if not access:
-            return as_json(200, {"name": f"{secret}/versions/1", "state": "ENABLED"})
         data = value.encode()
         payload = {"data": base64.b64encode(data).decode(), "dataCrc32c": str(google_crc32c.value(data))}
         return as_json(200, {"name": f"{secret}/versions/1", "payload": payload})

@@ -191,8 +191,8 @@ class Gcp(Cloud):
     def refusals(self, res: Resource) -> Iterable[str]:
         yield from self._not_permitted(res, "update" if res.old_inputs is not None else "create")
         site = self.site(res)
-        if res.token in types.TARGETS and res.old_inputs is None and res.token != types.SECRET_VERSION:
-            yield from self.existing.name_in_use(res.token, outputs.identity(res.token, res.inputs, site))
+        if res.token in types.TARGETS and res.old_inputs is None:
+            yield from self.existing.deleted_id(res.token, outputs.identity(res.token, res.inputs, site))
         yield from references.missing_references(self.existing, res.token, res.inputs, site)
 
     def delete_blockers(self, res: Resource) -> Iterable[str]:
@@ -213,7 +213,9 @@ class Gcp(Cloud):
             object_storage.delete_objects(self.context.world, str(res.outputs.get("name")))
 
     def already_exists(self, res: Resource) -> str:
-        return kms.already_exists(res) if res.token in kms.NEVER_DELETED else super().already_exists(res)
+        if res.token in kms.NEVER_DELETED:
+            return kms.already_exists(res)
+        return f"Error creating {res.token.rpartition(':')[2]}: {errors.already_exists(res.id)}"
 
     def fault_kinds(self, token: str) -> tuple[str, ...]:
         # The Compute Engine API checks a GPU quota when it creates a VM; templates and groups have no quota fault.

@@ -57,14 +57,12 @@ class ExistingResources:
 
     # -- at Create and Update -----------------------------------------------------------------------------------------
 
-    def name_in_use(self, token: str, path: str) -> Iterator[str]:
-        """Yield the error for a name in use. IAM members have no name; adding a member twice is not an error."""
+    def deleted_id(self, token: str, path: str) -> Iterator[str]:
+        """Yield the error for the id of a pool or provider that was deleted."""
         if token in (types.POOL, types.POOL_PROVIDER) and self.world.setting(soft_deleted(path)):
             error = errors.GoogleError(409, "alreadyExists", "Requested entity already exists")
-            yield f"Error creating {_kind(token)}: {error}\n  hint: it was deleted, and Google keeps its id for 30 days"
-            return
-        if token not in (*types.MEMBERS, types.SECRET_VERSION) and self.world.get(token, path):
-            yield f"Error creating {_kind(token)}: {errors.already_exists(path)}"
+            kind = token.rpartition(":")[2]
+            yield f"Error creating {kind}: {error}\n  hint: it was deleted, and Google keeps its id for 30 days"
 
     # -- at Delete ----------------------------------------------------------------------------------------------------
 
@@ -98,7 +96,3 @@ def soft_deleted(path: str) -> str:
 def hint(path: str) -> str:
     """Return a hint on how to list a resource that exists in the cloud in sandbox.yaml."""
     return f"\n  hint: if the resource exists in the cloud, list it in sandbox.yaml: exists: {{gcp: [{path}]}}"
-
-
-def _kind(token: str) -> str:
-    return token.rsplit(":", 1)[-1]

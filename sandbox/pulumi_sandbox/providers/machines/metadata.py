@@ -109,8 +109,6 @@ def refusal(headers: Any) -> Answer | None:
 
     A web page cannot send this header (documentation "About VM metadata").
     """
-    if headers.get("X-Forwarded-For"):
-        return text(403, "Requests with the X-Forwarded-For header are not allowed.", "text/html")
     if headers.get("Metadata-Flavor") != "Google":
         return text(
             403,

@@ -105,11 +105,11 @@ class Images:
 
     def all_templates(self, request: Request) -> Json:
         scopes: Json = {}
-        for path in [row.id for token in types.TEMPLATES for row in self.world.find(token)]:
+        for path in [row.id for row in self.world.find(types.REGION_TEMPLATE)]:
             if part(path, "projects") == request.project:
-                scope = f"regions/{part(path, 'regions')}" if part(path, "regions") else "global"
-                rows = scopes.setdefault(scope, {"instanceTemplates": []})["instanceTemplates"]
-                rows.append(self.templates.get(request, scope, last(path)))
+                region = part(path, "regions")
+                rows = scopes.setdefault(f"regions/{region}", {"instanceTemplates": []})["instanceTemplates"]
+                rows.append(self.templates.get(request, region, last(path)))
         return request.list_response("instanceTemplateAggregatedList", "aggregated/instanceTemplates", scopes)
 
     def _record(self, project: str, name: str) -> Record:

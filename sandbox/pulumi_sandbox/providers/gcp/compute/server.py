@@ -48,7 +48,6 @@ class ComputeApi:
         self.operations = operations
         self.engine_gone = engine_gone
         self.caller = caller
-        templates = instances.templates
         self._requests: dict[str, threading.Lock] = {}
         self.methods: dict[str, Callable[..., Json]] = {
             "instances.aggregatedList": instances.aggregated_list,
@@ -61,10 +60,7 @@ class ComputeApi:
             "instances.setMetadata": instances.set_metadata,
             "instances.start": instances.start,
             "instances.stop": instances.stop,
-            "instanceTemplates.get": lambda request, name: templates.get(request, "global", name),
-            "regionInstanceTemplates.get": lambda request, region, name: templates.get(
-                request, f"regions/{region}", name
-            ),
+            "regionInstanceTemplates.get": instances.templates.get,
             "zoneOperations.get": operations.found,
             "zoneOperations.list": operations.listed,
         }

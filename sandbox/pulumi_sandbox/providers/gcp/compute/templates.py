@@ -8,7 +8,6 @@ from typing import Any
 
 from pulumi_sandbox.providers import paths
 from pulumi_sandbox.providers.gcp import discovery, errors
-from pulumi_sandbox.providers.gcp.compute.operations import number
 from pulumi_sandbox.providers.gcp.compute.requests import Json, Request
 from pulumi_sandbox.providers.gcp.names import absolute, last, part, region_of, self_link
 from pulumi_sandbox.providers.gcp.types import ACCOUNT, REGION_TEMPLATE, TARGETS, TEMPLATE
@@ -32,8 +31,8 @@ class Templates:
 
     world: World
 
-    def get(self, request: Request, place: str, name: str) -> Json:
-        record = self._record(f"projects/{request.project}/{place}/instanceTemplates/{name}")
+    def get(self, request: Request, region: str, name: str) -> Json:
+        record = self._record(f"projects/{request.project}/regions/{region}/instanceTemplates/{name}")
         return _json(record, self._inputs(record))
 
     def properties(self, project: str, zone: str, source: str) -> Json:
@@ -70,16 +69,8 @@ class Templates:
 
 
 def _json(record: Record, inputs: Json) -> Json:
-    path = record.id
-    api_fields = {
-        "kind": "compute#instanceTemplate",
-        "id": str(record.outputs.get("numericId") or number()),
-        "creationTimestamp": record.outputs.get("creationTimestamp") or record.created,
-        "selfLink": self_link(path),
-    }
-    if region := part(path, "regions"):
-        api_fields["region"] = self_link(f"projects/{part(path, 'projects')}/regions/{region}")
-    return api_form(record.type, {**redact(inputs), "name": last(path)}) | api_fields
+    name, link = last(record.id), self_link(record.id)
+    return api_form(record.type, {**redact(inputs), "name": name}) | {"selfLink": link}
 
 
 # -- the body of a request from inputs --------------------------------------------------------------------------------
