@@ -22,8 +22,8 @@ def test_an_empty_one_publishes_nothing_and_runs_nothing(tmp_path: Path, monkeyp
     assert guest(tmp_path / "sandbox.yaml", tmp_path).assumed == {}
 
 
-@pytest.mark.parametrize("given", ["x", "[]", "4", '{"verdict": "x"}', '{"a/b/c": "x"}', '{"a/b": 4}'])
-def test_what_is_no_map_of_texts_is_refused(given: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("given", ["x", "[]", "4"])
+def test_what_is_no_map_is_refused(given: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(ASSUME, given)
-    with pytest.raises(SettingsError, match="PULUMI_SANDBOX_ASSUME: wrong form\n  expected: a map of strings in JSON"):
+    with pytest.raises(SettingsError, match="PULUMI_SANDBOX_ASSUME: wrong form\n  expected: a map in JSON"):
         guest(tmp_path / "sandbox.yaml", tmp_path)

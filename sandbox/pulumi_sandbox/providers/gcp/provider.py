@@ -143,12 +143,14 @@ class Gcp(Cloud):
         for error in self.caller.operation(res.token, operation, site.place(res.inputs)[0], path, key, role):
             yield f"Error {doing} {kind}: {error.with_hint()}"
 
-    def site(self, res: Resource) -> Site:
+    def site(self, res: Resource | None = None) -> Site:
+        """Return the place of a resource, or that of the provider's configuration."""
         try:
             values = self.lookups.values
         except LookupRefusedError as error:
             raise Refused(str(error)) from None
-        return Site.of(res.config, str(values.get("projectNumber", "0")), values.get("zones"))
+        config = res.config if res else self.context.config
+        return Site.of(config, str(values.get("projectNumber", "0")), values.get("zones"))
 
     # -- Check --------------------------------------------------------------------------------------------------------
 
@@ -199,6 +201,9 @@ class Gcp(Cloud):
         yield from self._not_permitted(res, "delete")
         for group in self.existing.groups_of(res.id) if res.token in types.TEMPLATES else ():
             yield f"Error deleting instance template: {errors.in_use('instance_template', res.id, group)}"
+
+    def overwrites(self, token: str) -> bool:
+        return token.endswith(("IamMember", "IAMMember"))  # a second grant of a role to a member changes nothing
 
     def remains(self, token: str) -> bool:
         return token in kms.NEVER_DELETED
@@ -323,7 +328,7 @@ class Gcp(Cloud):
     def listed(self, token: str, import_id: str) -> tuple[str, dict[str, Any]] | None:
         if token not in KINDS.values() or token == types.CLUSTER:
             return None
-        found = outputs.imported(import_id, self.documented.import_form(token), self._site())
+        found = outputs.imported(import_id, self.documented.import_form(token), self.site())
         if found is None or not self.existing.exists(found[0]):
             return None
         path, fields = found
@@ -355,18 +360,13 @@ class Gcp(Cloud):
             return super().invoke(token, arguments)
         answered = self.lookups.answered_by_user(token, arguments, self.context.config)
         refusal = (
-            self.clusters.refusal(arguments, self._site())
+            self.clusters.refusal(arguments, self.site())
             if token == gke.GET_CLUSTER
-            else references.secret_refusal(self.existing, token, arguments, self._site())
+            else references.secret_refusal(self.existing, token, arguments, self.site())
         )
         if refusal and not answered:
             raise Refused(refusal)
         result, secret = super().invoke(token, arguments)
         if token == gke.GET_CLUSTER and not answered:
-            result |= self.clusters.from_world(arguments, self._site(), result)
+            result |= self.clusters.from_world(arguments, self.site(), result)
         return result, secret
-
-    def _site(self) -> Site:
-        """Return the place of the provider's configuration."""
-        values = self.lookups.values
-        return Site.of(self.context.config, str(values.get("projectNumber", "0")), values.get("zones"))

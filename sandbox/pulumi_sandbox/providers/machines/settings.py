@@ -80,18 +80,12 @@ def _folder_of(placeholder: re.Match[str]) -> str:
 
 
 def assumed(text: str) -> dict[str, str]:
-    """Parse the guest attributes of VMs that do not run. Raise SettingsError if they are not a map of strings."""
+    """Parse the guest attributes of VMs that do not run. Raise SettingsError if they are not a map."""
     try:
-        attributes = json.loads(text or "{}")
-    except ValueError:
-        attributes = None
-    is_valid = isinstance(attributes, dict) and all(
-        key.count("/") == 1 and isinstance(attributes[key], str) for key in attributes
-    )
-    if not is_valid:
+        return {name: str(value) for name, value in json.loads(text or "{}").items()}
+    except (AttributeError, ValueError):
         example = '{"namespace/key": "value"}'
-        raise SettingsError(f"{ASSUME}: wrong form\n  expected: a map of strings in JSON, such as {example}")
-    return dict(attributes)
+        raise SettingsError(f"{ASSUME}: wrong form\n  expected: a map in JSON, such as {example}") from None
 
 
 def _text(file: Path, name: str, value: Any) -> str:

@@ -57,12 +57,12 @@ CASES: dict[str, tuple[str, dict[str, Any], list[str]]] = {
         ['tags[1]: "tags" ("Not ok") doesn\'t match regexp "^(?:[a-z](?:[-a-z0-9]{0,61}[a-z0-9])?)$"'],
     ),
     "a firewall's direction": (
-        types.FIREWALL,
+        "gcp:compute/firewall:Firewall",
         {"network": "default", "direction": "IN", "allows": [{"protocol": "tcp", "ports": ["22"]}]},
         ['direction: expected direction to be one of ["EGRESS" "INGRESS"], got IN'],
     ),
     "what Google takes": (
-        types.FIREWALL,
+        "gcp:compute/firewall:Firewall",
         {
             "network": "default",
             "direction": "INGRESS",

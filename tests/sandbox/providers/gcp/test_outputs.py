@@ -17,9 +17,13 @@ ONE: dict[str, dict[str, Any]] = {
     types.REGION_GROUP: {"baseInstanceName": "runner"},
     types.NETWORK: {},
     types.SUBNETWORK: {"network": "default", "ipCidrRange": "10.1.0.0/24"},
-    types.FIREWALL: {"network": "default", "allows": [{"protocol": "tcp"}], "sourceRanges": ["10.0.0.0/8"]},
+    "gcp:compute/firewall:Firewall": {
+        "network": "default",
+        "allows": [{"protocol": "tcp"}],
+        "sourceRanges": ["10.0.0.0/8"],
+    },
     types.ROUTER: {"network": "default"},
-    types.ROUTER_NAT: {"sourceSubnetworkIpRangesToNat": "ALL_SUBNETWORKS_ALL_IP_RANGES"},
+    "gcp:compute/routerNat:RouterNat": {"sourceSubnetworkIpRangesToNat": "ALL_SUBNETWORKS_ALL_IP_RANGES"},
     types.WORKER_POOL: {"location": "us-central1"},
     types.TRIGGER: {"filename": "cloudbuild.yaml", "sourceToBuild": {"ref": "refs/heads/main", "repoType": "GITHUB"}},
     types.REPOSITORY: {"format": "DOCKER", "repositoryId": "images"},
@@ -28,7 +32,7 @@ ONE: dict[str, dict[str, Any]] = {
     types.CUSTOM_ROLE: {"roleId": "manager", "title": "manager", "permissions": ["compute.instances.list"]},
     types.POOL: {"workloadIdentityPoolId": "github"},
     types.POOL_PROVIDER: {"workloadIdentityPoolId": "github", "workloadIdentityPoolProviderId": "actions"},
-    types.LOG_METRIC: {"filter": "severity=ERROR"},
+    "gcp:logging/metric:Metric": {"filter": "severity=ERROR"},
     types.AI_ENDPOINT: {"location": "us-central1", "displayName": "scan"},
     types.ALERT_POLICY: {
         "displayName": "none",
@@ -57,7 +61,7 @@ def made(google: Google, token: str) -> dict[str, Any]:
     if token in (types.SECRET_VERSION, types.SECRET_MEMBER):
         secret = google.make(types.SECRET, "app-key", ONE[types.SECRET])
         inputs["secret" if token == types.SECRET_VERSION else "secretId"] = secret.id
-    if token == types.ROUTER_NAT:
+    if token == "gcp:compute/routerNat:RouterNat":
         inputs["router"] = google.make(types.ROUTER, "router", ONE[types.ROUTER]).outputs["name"]
     if token == types.NODE_POOL:
         google.make(types.CLUSTER, "ci", {**ONE[types.CLUSTER], "name": "ci"})

@@ -144,6 +144,9 @@ def test_names_are_taken_once(google: Google) -> None:
     for token, inputs in ((types.ACCOUNT, {"accountId": "runner"}), (types.REPOSITORY, REPOSITORY)):
         made = google.make(token, "one", inputs)
         assert f"Error 409: The resource '{made.id}' already exists, alreadyExists" in refusal(google, token, inputs)
+    grant = {"project": "ci-project", "role": "roles/viewer", "member": "user:ada@example.com"}
+    for name in ("one", "the same grant"):
+        google.make(types.PROJECT_MEMBER, name, grant)
 
 
 def test_an_identity_pool_has_the_number_of_the_project_and_its_id_stays_in_use(google: Google) -> None:

@@ -22,6 +22,7 @@ from pulumi_sandbox.providers.gcp.compute.vm_store import (
     SERIAL_START,
     VirtualMachines,
     fingerprint,
+    is_spot,
 )
 from pulumi_sandbox.providers.gcp.names import (
     NAME_PATTERN,
@@ -77,8 +78,6 @@ class Instances:
         name, template = str(body.get("name", "")), request.one("sourceInstanceTemplate")
         if not re.fullmatch(NAME_PATTERN, name):
             raise errors.invalid("resource.name", name, f"Must be a match of regex '(?:{NAME_PATTERN})'")
-        if not re.fullmatch(r"[a-z]+-[a-z]+\d+-[a-z0-9]+", zone):
-            raise errors.not_found(f"projects/{project}/zones/{zone}")
         properties = self.templates.properties(project, zone, template) if template else {}
         instance = merge_patch(properties, body)
         self._machine_type(project, zone, instance)
@@ -252,8 +251,7 @@ class Instances:
         machine_type, (card, count) = self._machine_type(project, zone, instance), attached(instance)
         offer = machine_types.offer_of(machine_type, card)
         if fault := self.world.take_fault("quota", INSTANCE, last(path), zone=zone, id=path):
-            scheduling = instance.get("scheduling", {})
-            spot = bool(scheduling.get("preemptible")) or scheduling.get("provisioningModel") in ("SPOT", "FLEX_START")
+            spot = is_spot(instance) or instance.get("scheduling", {}).get("provisioningModel") == "FLEX_START"
             metric = machine_types.quota_metric(offer, spot) if offer else "CPUS"
             return 403, fault_error(fault, errors.quota(metric, region_of(zone)))
         if fault := self.world.take_fault("stockout", INSTANCE, last(path), zone=zone, id=path):

@@ -16,8 +16,6 @@ Json = dict[str, Any]
 
 MAX_RESULTS = 500
 CONDITION = re.compile(r'\(?\s*([\w.-]+(?:\.[\w-]+)*)\s*(=|!=|eq|ne)\s*"?([^")\s]*)"?\s*\)?')
-# `:` is the operator "has"; `:*` means that the field has any value (documentation of the list methods).
-HAS = re.compile(r"([\w.-]+):\*")
 
 
 @dataclass(frozen=True)
@@ -58,14 +56,11 @@ class Request:
 
 
 def apply_filter(rows: list[Json], expression: str) -> list[Json]:
-    """Filter rows by the API's filter language; only `=`, `!=`, `:*` and AND are supported."""
+    """Filter rows by the API's filter language; only `=`, `!=` and AND are supported."""
     if not expression.strip():
         return rows
     conditions = []
     for term in re.split(r"\s+AND\s+|(?<=\))\s*(?=\()", expression.strip()):
-        if has_field := HAS.fullmatch(term.strip()):
-            conditions.append((has_field[1], False, ""))
-            continue
         match = CONDITION.fullmatch(term.strip())
         if match is None:
             raise errors.invalid(

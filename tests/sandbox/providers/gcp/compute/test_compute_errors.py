@@ -33,7 +33,6 @@ def test_an_insert_that_google_refuses_is_refused_with_googles_body(api: Api) ->
     cases: list[tuple[dict[str, Any], tuple[int, str], str]] = [
         ({"template": gone}, (404, "notFound"), f"The resource '{gone}' was not found"),
         ({**here, "name": "Check"}, (400, "invalid"), "field 'resource.name'"),
-        ({**here, "zone": "nowhere"}, (404, "notFound"), "zones/nowhere"),
         ({**here, "zone": "us-east1-b"}, (400, "invalid"), "field 'sourceInstanceTemplate'"),
         ({**here, "machineType": "large"}, (400, "invalid"), "field 'resource.machineType'"),
         ({**here, "serviceAccounts": [account]}, (404, "notFound"), "x@ci-project.iam.gserviceaccount.com"),
