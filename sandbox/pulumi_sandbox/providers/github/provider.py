@@ -30,7 +30,7 @@ def _token(name: str) -> str:
     return f"github:index/{name[0].lower()}{name[1:]}:{name}"
 
 
-# The id of each type, and the inputs whose change replaces a resource of it.
+# The id of each type that components create or refer to, and the inputs whose change replaces a resource of it.
 #
 # Source of the ids: d.SetId and buildID in terraform-provider-github v6.13.0 (20728bb3, which pulumi-github 6.15.0
 # wraps), github/resource_github_*.go. The others have GitHub's own id, which is `{number}`. A colon in the name of an
@@ -47,47 +47,25 @@ _TYPES = {
     "ActionsEnvironmentVariable": ("{repository}:{environment}:{variableName}", "environment repository variableName"),
     "ActionsOrganizationSecret": ("{secretName}", "secretName selectedRepositoryIds"),
     "ActionsOrganizationVariable": ("{variableName}", "variableName"),
-    "ActionsRepositoryPermissions": ("{repository}", ""),
     "ActionsRunnerGroup": ("{number}", ""),
     "ActionsSecret": ("{repository}:{secretName}", "repository secretName"),
     "ActionsVariable": ("{repository}:{variableName}", "repository variableName"),
-    "Branch": ("{repository}:{branch}", "repository sourceBranch sourceSha"),
-    "BranchDefault": ("{repository}", "repository"),
-    "BranchProtection": ("{node}", "repositoryId"),
     "DependabotSecret": ("{repository}:{secretName}", "repository secretName"),
-    "IssueLabel": ("{repository}:{name}", "repository"),
-    "Membership": ("{owner}:{username}", "username"),
     "Repository": ("{name}", "fork sourceOwner sourceRepo"),
-    "RepositoryCollaborator": ("{repository}:{username}", "permission repository username"),
-    "RepositoryDeployKey": ("{repository}:{number}", "key readOnly repository title"),
     "RepositoryEnvironment": ("{repository}:{environment}", "environment repository"),
     "RepositoryRuleset": ("{number}", ""),
     "RepositoryWebhook": ("{number}", "repository"),
-    "Team": ("{number}", ""),
-    "TeamMembership": ("{teamId}:{username}", "teamId username"),
-    "TeamRepository": ("{teamId}:{repository}", "repository teamId"),
 }
 ID_FORMS = {_token(name): form for name, (form, _) in _TYPES.items()}
 REPLACES = {_token(name): tuple(inputs.split()) for name, (_, inputs) in _TYPES.items()}
 
 # Source: DeleteBeforeReplace in pulumi-github 6.15.0 (e46c2bbd), provider/resources.go.
-DELETED_FIRST = frozenset(
-    {
-        "github:index/actionsEnvironmentSecret:ActionsEnvironmentSecret",
-        "github:index/repositoryAutolinkReference:RepositoryAutolinkReference",
-        "github:index/repositoryCollaborator:RepositoryCollaborator",
-        "github:index/repositoryDeployKey:RepositoryDeployKey",
-    }
-)
-
-
+DELETED_FIRST = types.ENVIRONMENT_SECRET
 # Prefixes of GitHub's node ids, as in answers of its API. The documentation has only the form of the ids
 # (docs.github.com/graphql/guides/using-global-node-ids).
 NODES = {
     types.REPOSITORY: "R_kgDO",
     types.RULESET: "RRS_lACk",
-    "github:index/team:Team": "T_kwDO",
-    "github:index/branchProtection:BranchProtection": "BPR_kwDO",
 }
 GET_REPOSITORY = "github:index/getRepository:getRepository"
 LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789"
@@ -158,7 +136,7 @@ class Github(Cloud):
         return all(isinstance(one, int | float) for one in (*old, *new)) and sorted(old) == sorted(new)
 
     def deletes_old_first(self, res: Resource) -> bool:
-        return res.token in DELETED_FIRST or super().deletes_old_first(res)
+        return res.token == DELETED_FIRST or super().deletes_old_first(res)
 
     # -- Create, Update, Delete, Read ---------------------------------------------------------------------------------
 
@@ -179,7 +157,7 @@ class Github(Cloud):
         yield from plan_refusals(res.token, res.inputs, self.owner, self.plan, public=public)
         if res.old_inputs is None:
             yield from self.existing.name_in_use(res.token, res.inputs)
-        yield from self.existing.missing_references(res.token, res.inputs, res.old_inputs, res.id)
+        yield from self.existing.missing_references(res.token, res.inputs)
 
     def overwrites(self, token: str) -> bool:
         # PUT requests: docs.github.com/en/rest/actions/secrets ("Create or update a repository secret"). The same
@@ -190,8 +168,7 @@ class Github(Cloud):
         values = {name: value for name, value in res.inputs.items() if isinstance(value, str)}
         if "environment" in values:
             values["environment"] = values["environment"].replace(":", "??")
-        values |= {"owner": self.owner, "number": _number(res), "node": _node(res)}
-        return ID_FORMS.get(res.token, "{number}").format_map(values)
+        return ID_FORMS.get(res.token, "{number}").format_map({**values, "number": _number(res)})
 
     def computed(self, res: Resource) -> dict[str, Any]:
         outputs = self.shapes.shape(res.token).outputs
@@ -209,12 +186,6 @@ class Github(Cloud):
                 outputs_of_type |= self._repository(res)
             case types.RULESET:
                 outputs_of_type["rulesetId"] = int(res.id)
-            case "github:index/team:Team":
-                name = res.inputs.get("name") or ""
-                outputs_of_type |= {
-                    "slug": str(name).lower().replace(" ", "-"),
-                    "membersCount": old_outputs.get("membersCount") or 0,
-                }
             case types.RUNNER_GROUP:
                 address = f"https://api.github.com/orgs/{self.owner}/actions/runner-groups/{res.id}"
                 outputs_of_type |= {

@@ -93,61 +93,30 @@ class ExistingResources:
         ):
             yield refusal_text("POST", self._path(token, inputs), status, message.format(name), errors)
 
-    def missing_references(
-        self,
-        token: str,
-        inputs: dict[str, Any],
-        old: dict[str, Any] | None,
-        id: str,  # noqa: A002 - Pulumi's own word
-    ) -> Iterator[str]:
-        """Yield GitHub's refusals of references to missing resources.
-
-        `old` and `id` are the old inputs and the id at an update.
-        """
-        name = text_of(inputs, "repository")
-        if token in types.BELONGINGS and name:
-            yield from self._repository(token, inputs, name)
-        if token in (types.ENVIRONMENT_SECRET, types.ENVIRONMENT_VARIABLE) and name:
-            yield from self._environment(token, inputs)
-        old_repository = text_of(old or {}, "repository")
-        if token == types.RULESET and old_repository and not same_name(old_repository, name):
-            # No ForceNew: the update requests the ruleset of the old repository from the new repository.
-            yield refusal_text("PUT", f"{self._path(token, inputs)}/{id}", 404, "Not Found")
+    def missing_references(self, token: str, inputs: dict[str, Any]) -> Iterator[str]:
+        """Yield GitHub's refusals of references to missing resources."""
+        name, environment = text_of(inputs, "repository"), text_of(inputs, "environment")
+        if token in types.BELONGINGS and name and not self.exists(f"{self.owner}/{name}"):
+            yield self._not_found(f"repos/{self.owner}/{name}")
+        of_environment = token in (types.ENVIRONMENT_SECRET, types.ENVIRONMENT_VARIABLE) and name
+        if of_environment and not self._environment_exists(name, environment):
+            yield self._not_found(f"repos/{self.owner}/{name}/environments/{environment}")
         if token in (types.RUNNER_GROUP, types.ORGANIZATION_SECRET, types.ORGANIZATION_VARIABLE):
             yield from self._selected_repositories(inputs)
 
-    def _repository(self, token: str, inputs: dict[str, Any], name: str) -> Iterator[str]:
-        if self.exists(f"{self.owner}/{name}"):
-            return
-        # For secrets and rulesets, the provider reads the repository first. For others, it sends the resource directly.
-        call = ("GET", f"repos/{self.owner}/{name}")
-        if token in types.VARIABLES:
-            call = ("POST", self._path(token, inputs))
-        elif token == types.ENVIRONMENT:
-            call = ("PUT", self._path(types.ENVIRONMENT_VARIABLE, inputs).removesuffix("/variables"))
-        yield refusal_text(*call, 404, "Not Found") + self._hint(f"{self.owner}/{name}")
-
-    def _environment(self, token: str, inputs: dict[str, Any]) -> Iterator[str]:
-        repository, environment = text_of(inputs, "repository"), text_of(inputs, "environment")
-        rows = self.world.find(types.ENVIRONMENT)
-        exists = any(
+    def _environment_exists(self, repository: str, environment: str) -> bool:
+        return self.exists(f"{self.owner}/{repository}/environments/{environment}") or any(
             same_name(text_of(one.inputs, "repository"), repository)
             and same_name(text_of(one.inputs, "environment"), environment)
-            for one in rows
+            for one in self.world.find(types.ENVIRONMENT)
         )
-        path = f"{self.owner}/{repository}/environments/{environment}"
-        if not exists and not self.exists(path):
-            method, call = "POST", self._path(types.ENVIRONMENT_VARIABLE, inputs)
-            if token == types.ENVIRONMENT_SECRET:
-                method, call = "GET", f"{call.removesuffix('variables')}secrets/public-key"
-            yield refusal_text(method, call, 404, "Not Found") + self._hint(path)
 
     def _selected_repositories(self, inputs: dict[str, Any]) -> Iterator[str]:
         for number in numbers(inputs, "selectedRepositoryIds"):
             path = f"repositories/{number}"
             if not self.exists(path):
                 # GitHub's answer to a number without a repository is not documented.
-                yield refusal_text("GET", path, 404, "Not Found") + self._hint(path)
+                yield self._not_found(path)
 
     def is_public(self, path: str) -> bool:
         """Return True if the repository is public. A repository without a lookup counts as private."""
@@ -158,5 +127,7 @@ class ExistingResources:
         environment = quote(text_of(inputs, "environment"), safe="")
         return PATHS[token].format(owner=self.owner, repository=text_of(inputs, "repository"), environment=environment)
 
-    def _hint(self, path: str) -> str:
-        return f"\n  hint: if the resource exists on GitHub, list it in sandbox.yaml: exists: {{github: [{path}]}}"
+    def _not_found(self, path: str) -> str:
+        listed = path.removeprefix("repos/")
+        hint = f"if the resource exists on GitHub, list it in sandbox.yaml: exists: {{github: [{listed}]}}"
+        return f"{refusal_text('GET', path, 404, 'Not Found')}\n  hint: {hint}"

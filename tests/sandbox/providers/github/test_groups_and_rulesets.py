@@ -8,7 +8,6 @@ import pytest
 from pulumi_sandbox.providers.github import types
 from pulumi_sandbox.providers.wire import decode
 
-from tests.sandbox.providers.fake_cloud import Aborted
 from tests.sandbox.providers.github.conftest import GROUP, RULESET, Hub, Made
 
 API = "https://api.github.com"
@@ -70,13 +69,8 @@ def test_a_public_repository_in_a_group_is_taken_and_warned_of(hub: Hub) -> None
     assert hub.messages == [(warning, "warning")]
 
 
-def test_a_ruleset_is_updated_in_place_but_not_into_another_repository(hub: Hub) -> None:
+def test_a_ruleset_is_updated_in_place(hub: Hub) -> None:
     hub.repository()
-    hub.repository("api")
     made = hub.make(types.RULESET, "main", **RULESET)
     assert hub.diff(made, **{**RULESET, "enforcement": "disabled"}) == {"enforcement": "UPDATE"}
-    elsewhere = {**RULESET, "repository": "api"}
-    assert hub.diff(made, **elsewhere) == {"repository": "UPDATE"}
-    with pytest.raises(Aborted) as caught:
-        hub.update(made, **elsewhere)
-    assert caught.value.text == f"PUT {API}/repos/acme/api/rulesets/{made.id}: 404 Not Found []"
+    assert hub.diff(made, **{**RULESET, "repository": "api"}) == {"repository": "UPDATE"}

@@ -56,7 +56,7 @@ def test_the_tables_name_only_what_the_sdk_has(bench: Bench) -> None:
     shapes = bench.cloud.shapes
     assert [t for t in (*ID_FORMS, *REPLACES) if t not in shapes.tokens] == []
     for token, form in ID_FORMS.items():
-        used = set(re.findall(r"\{(\w+)\}", form)) - {"owner", "number", "node"}
+        used = set(re.findall(r"\{(\w+)\}", form)) - {"number"}
         assert used <= shapes.shape(token).inputs.properties.keys(), token
     for token, paths in REPLACES.items():
         assert set(paths) <= shapes.shape(token).inputs.properties.keys(), token

@@ -16,49 +16,30 @@ SECRET = {"repository": "web", "secretName": "TOKEN", "value": HUSH}
 VARIABLE = {"repository": "web", "variableName": "REGION", "value": "us"}
 
 
-NOWHERE: dict[str, tuple[str, dict[str, Any], str]] = {
-    "a secret": (types.SECRET, SECRET, "GET https://api.github.com/repos/acme/web"),
-    "a secret of Dependabot": (types.DEPENDABOT_SECRET, SECRET, "GET https://api.github.com/repos/acme/web"),
-    "a variable": (types.VARIABLE, VARIABLE, "POST https://api.github.com/repos/acme/web/actions/variables"),
-    "an environment": (
-        types.ENVIRONMENT,
-        {"repository": "web", "environment": "prod/eu"},
-        "PUT https://api.github.com/repos/acme/web/environments/prod%2Feu",
-    ),
-    "an environment's variable": (
-        types.ENVIRONMENT_VARIABLE,
-        {**VARIABLE, "environment": "prod"},
-        "POST https://api.github.com/repos/acme/web/environments/prod/variables",
-    ),
+NOWHERE: dict[str, tuple[str, dict[str, Any]]] = {
+    "a secret": (types.SECRET, SECRET),
+    "a secret of Dependabot": (types.DEPENDABOT_SECRET, SECRET),
+    "a variable": (types.VARIABLE, VARIABLE),
+    "an environment": (types.ENVIRONMENT, {"repository": "web", "environment": "prod/eu"}),
+    "an environment's variable": (types.ENVIRONMENT_VARIABLE, {**VARIABLE, "environment": "prod"}),
 }
 
 
-@pytest.mark.parametrize(("token", "inputs", "call"), NOWHERE.values(), ids=NOWHERE)
-def test_a_repository_that_is_nowhere_is_refused_in_github_s_words(
-    hub: Hub, token: str, inputs: dict[str, Any], call: str
-) -> None:
-    assert hub.refused(token, **inputs) == f"{call}: 404 Not Found []{HINT.format('acme/web')}"
+def not_found(path: str) -> str:
+    return f"GET https://api.github.com/repos/{path}: 404 Not Found []{HINT.format(path)}"
+
+
+@pytest.mark.parametrize(("token", "inputs"), NOWHERE.values(), ids=NOWHERE)
+def test_a_repository_that_is_nowhere_is_refused(hub: Hub, token: str, inputs: dict[str, Any]) -> None:
+    assert hub.refused(token, **inputs) == not_found("acme/web")
 
 
 @pytest.mark.parametrize(
-    ("token", "inputs", "call"),
-    [
-        (
-            types.ENVIRONMENT_SECRET,
-            SECRET,
-            "GET https://api.github.com/repos/acme/web/environments/prod/secrets/public-key",
-        ),
-        (
-            types.ENVIRONMENT_VARIABLE,
-            VARIABLE,
-            "POST https://api.github.com/repos/acme/web/environments/prod/variables",
-        ),
-    ],
+    ("token", "inputs"), [(types.ENVIRONMENT_SECRET, SECRET), (types.ENVIRONMENT_VARIABLE, VARIABLE)]
 )
-def test_an_environment_that_is_nowhere_is_refused(hub: Hub, token: str, inputs: dict[str, Any], call: str) -> None:
+def test_an_environment_that_is_nowhere_is_refused(hub: Hub, token: str, inputs: dict[str, Any]) -> None:
     hub.repository()
-    path = "acme/web/environments/prod"
-    assert hub.refused(token, **inputs, environment="prod") == f"{call}: 404 Not Found []{HINT.format(path)}"
+    assert hub.refused(token, **inputs, environment="prod") == not_found("acme/web/environments/prod")
     hub.make(types.ENVIRONMENT, "e", repository="web", environment="PROD")
     assert hub.make(token, "one", **inputs, environment="prod").id.startswith("web:prod:")
 
