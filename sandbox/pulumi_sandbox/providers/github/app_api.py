@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import base64
-import hashlib
 import json
 import re
 import secrets
@@ -70,26 +69,14 @@ class GithubAppApi:
             else:
                 self.actions.apply_time()
                 is_runner_call = call.path.startswith(PREFIX)
-                answer = (
-                    RunnerProtocol(self.actions).answer(call) if is_runner_call else self._answer_installation(call)
-                )
+                answer = RunnerProtocol(self.actions).answer(call) if is_runner_call else self._answer_route(call)
         except Refused as refusal:
             answer = refusal.answer()
-        return _with_headers(answer, {"Date": formatdate(self.now(), usegmt=True)})
+        headers = {**answer.headers, "Date": formatdate(self.now(), usegmt=True)}
+        return Answer(answer.status, answer.body, answer.kind, headers)
 
-    def _answer_installation(self, call: Call) -> Answer:
+    def _answer_route(self, call: Call) -> Answer:
         caller = self._installations.caller(call)
-        answer = self._answer_route(call, caller)
-        if call.method == "GET" and answer.status == 200:
-            # An ETag belongs to one token: github.com/github/docs/issues/34689.
-            tag = f'W/"{hashlib.sha256((caller.token + answer.body).encode()).hexdigest()}"'
-            is_unchanged = call.headers.get("if-none-match") == tag
-            answer = _with_headers(
-                Answer(304, "", answer.kind, answer.headers) if is_unchanged else answer, {"ETag": tag}
-            )
-        return answer
-
-    def _answer_route(self, call: Call, caller: Caller) -> Answer:
         for route in self._routes:
             if route.method == call.method and (match := re.fullmatch(route.pattern, call.path)):
                 parts = match.groupdict()
@@ -126,10 +113,6 @@ class GithubAppApi:
             message = fault.message or f"{NO_ACCESS} (a planted fault)"
             status = re.match(r"([345]\d\d) ", message)
             raise Refused(int(status[1]), message[4:]) if status else Refused(403, message)
-
-
-def _with_headers(answer: Answer, headers: dict[str, str]) -> Answer:
-    return Answer(answer.status, answer.body, answer.kind, {**answer.headers, **headers})
 
 
 # docs.github.com/en/apps/creating-github-apps/authenticating-with-a-github-app/generating-a-json-web-token-jwt-for-a-
@@ -190,8 +173,9 @@ class Installations:
     def _installed(self, call: Call, number: str) -> str:
         """Return the App of the JWT, which must have the installation of this number."""
         app = self._app(call.authorization)
-        if not self._listed(f"apps/{app}/installations/{number}"):
-            raise Refused(404, "Not Found")
+        listed = [one for one in self.repositories.patterns if one.startswith("apps/")]
+        if listed and not any(fnmatchcase(f"apps/{app}/installations/{number}", one) for one in listed):
+            raise Refused(404, "Integration not found")
         return app
 
     def _granted(self, app: str) -> Mapping[str, str]:
@@ -228,8 +212,6 @@ class Installations:
             )
         except (ValueError, KeyError, TypeError, AttributeError):
             raise Refused(401, "A JSON web token could not be decoded") from None
-        if not self._listed(f"apps/{app}/installations/*"):
-            raise Refused(404, "Integration not found")
         if not has_valid_signature:
             raise Refused(401, "A JSON web token could not be decoded")
         if issued > self.now() + SKEW_SEC:
@@ -241,22 +223,6 @@ class Installations:
         if expires > self.now() + LONGEST_JWT_SEC + SKEW_SEC:
             raise Refused(401, "'Expiration time' claim ('exp') is too far in the future")
         return app
-
-    def _listed(self, path: str) -> bool:
-        """Return True if sandbox.yaml lists the installation, or no installation at all.
-
-        A path that ends in * matches any installation of an App.
-        """
-        app_patterns = [one for one in self.repositories.patterns if one.startswith("apps/")]
-        prefix = path.removesuffix("*")
-        return not app_patterns or any(
-            fnmatchcase(path, one) or (prefix != path and _matches_app(one, prefix)) for one in app_patterns
-        )
-
-
-def _matches_app(pattern: str, first: str) -> bool:
-    """Return True if a listed installation belongs to the App with this path prefix."""
-    return fnmatchcase(first, pattern.rpartition("/")[0] + "/")
 
 
 def _decode(text: str) -> bytes:

@@ -94,20 +94,14 @@ def paged(
     key: str,
     rows: Sequence[Row],
     to_document: Callable[[Row], Any],
-    *,
-    most: int | None = None,
     **fields: Any,
 ) -> Answer:
-    """Return one page of rows with the Link header to the next one. `to_document` converts a row.
-
-    The list ends after `most` rows. Its total count is that of all rows.
-    """
-    total, rows = len(rows), rows[:most]
+    """Return one page of rows with the Link header to the next one. `to_document` converts a row."""
     size = max(1, min(_number(request.option("per_page"), ROWS_PER_PAGE), MOST_ROWS_PER_PAGE))
     page, last = max(1, _number(request.option("page"), 1)), -(-len(rows) // size)
     query = {name: values[-1] for name, values in request.call.query.items()} | {"page": str(page + 1)}
     link = {"Link": f'<{request.base}{request.call.path}?{urlencode(query)}>; rel="next"'} if page < last else {}
-    body = {"total_count": total, key: [to_document(one) for one in rows[(page - 1) * size : page * size]]} | fields
+    body = {"total_count": len(rows), key: [to_document(one) for one in rows[(page - 1) * size : page * size]]} | fields
     answer = as_json(200, body)
     return Answer(answer.status, answer.body, answer.kind, link)
 

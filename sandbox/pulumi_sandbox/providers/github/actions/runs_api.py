@@ -20,8 +20,6 @@ from pulumi_sandbox.providers.machines.local_server import Answer, as_json
 from pulumi_sandbox.world.store import Record, World
 
 REPOSITORY = r"/repos/(?P<owner>[^/]+)/(?P<repo>[^/]+)"
-# The documentation of the call: at most 1,000 results with the parameter `status` or `created`.
-MOST_FILTERED = 1000
 # Source of the message: github.com/Homebrew/actions/issues/70.
 COMPLETED_RUN = "Cannot cancel a workflow run that is completed."
 # Sources: github.com/cli/cli/issues/9221 and RunsOn#259: status 403 until the whole run is completed.
@@ -56,10 +54,7 @@ class RunsApi:
             # Of the forms of docs.github.com/en/search-github/getting-started-with-searching-on-github/understanding-
             # the-search-syntax, only `<=` with a time is emulated.
             rows = [one for one in rows if (documents.instant(one["createdAt"]) or "") <= created.removeprefix("<=")]
-        most = MOST_FILTERED if status or created else None
-        return paged(
-            request, "workflow_runs", rows, lambda one: documents.run(request.base, one, repository), most=most
-        )
+        return paged(request, "workflow_runs", rows, lambda one: documents.run(request.base, one, repository))
 
     def _run(self, request: Request, repository: Repository, run: str) -> Answer:
         return as_json(200, documents.run(request.base, self._run_or_refuse(repository, run), repository))

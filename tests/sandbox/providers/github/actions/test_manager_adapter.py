@@ -109,14 +109,3 @@ def test_a_repository_outside_of_the_installation_stops_no_other(
     view = manager.observe(())
     assert [each.key for each in view.jobs or ()] == [JobKey("acme/kernels", run, job, 1)]
     assert view.unread == {"acme/website"}
-
-
-def test_sweeps_without_a_change_cost_nothing(hub: Hub, manager: GithubAdapter) -> None:
-    for _ in range(20):
-        hub.queue("a", "b")
-    jobs = manager.observe(()).jobs
-    assert jobs is not None
-    assert len(jobs) == 40
-    asked, not_modified = manager.requests
-    assert manager.observe(()).jobs == jobs
-    assert manager.requests.sent - asked == manager.requests.not_modified - not_modified > 20
