@@ -14,8 +14,8 @@ the emulated cloud state. For each call of the engine they call these hooks, in 
 
 In a preview, Create and Update call only preview_outputs.
 
-Values are plain: dict, list, str, int, float, bool, None, `Asset`, `ResourceReference`, and `UNKNOWN` for values that a
-preview cannot know. Secrets arrive unwrapped, with their paths in `Resource.secrets`. They are marked again in the
+Values are plain: dict, list, str, int, float, bool, None, `Asset`, and `UNKNOWN` for values that a preview cannot
+know. Secrets arrive unwrapped, with their paths in `Resource.secrets`. They are marked again in the
 answer, also if a computed output repeats a secret. A hook refuses a call with `Refused` and the vendor's message.
 """
 

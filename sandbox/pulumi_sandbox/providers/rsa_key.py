@@ -11,23 +11,16 @@ from cryptography.hazmat.primitives.asymmetric import padding, rsa
 from pulumi_sandbox.world.store import World
 
 SETTING = "rsa-private-key"
-PRIVATE_KEY = "rsaPrivateKey"
 
 
 class GeneratedValues(dict[str, Any]):
     """The generated values, which results of functions use as `${made.…}`, because no file should contain them.
 
-    `rsaPrivateKey` is one key for the whole world; `rsaPrivateKeys.NAME` is a key for each name.
+    `rsaPrivateKeys.NAME` is a key for each name.
     """
 
     def __init__(self, world: World) -> None:
         super().__init__(rsaPrivateKeys=_Keys(world))
-        self._world = world
-
-    def __missing__(self, name: str) -> str:
-        if name != PRIVATE_KEY:
-            raise KeyError(name)
-        return private_key(self._world)
 
 
 class _Keys(dict[str, str]):
@@ -40,13 +33,13 @@ class _Keys(dict[str, str]):
         return private_key(self._world, name)
 
 
-def private_key(world: World, name: str = "") -> str:
-    """Return the world's key, or its key of this name, in PEM form (PKCS #1, like the keys of GitHub Apps)."""
-    return world.get_or_create(f"{SETTING}-{name}" if name else SETTING, _generated)
+def private_key(world: World, name: str) -> str:
+    """Return the world's key of this name, in PEM form (PKCS #1, like the keys of GitHub Apps)."""
+    return world.get_or_create(f"{SETTING}-{name}", _generated)
 
 
-def signed(world: World, text: bytes, signature: bytes, name: str = "") -> bool:
-    """Return True if the key made this signature: RSASSA-PKCS1-v1_5 with SHA-256 (RFC 8017, 8.2.2)."""
+def signed(world: World, text: bytes, signature: bytes, name: str) -> bool:
+    """Return True if the key of this name made this signature: RSASSA-PKCS1-v1_5 with SHA-256 (RFC 8017, 8.2.2)."""
     pem = private_key(world, name).encode()
     # The validation of the key's primes is slow, and not needed for a key that the world created.
     key = serialization.load_pem_private_key(pem, None, unsafe_skip_rsa_key_validation=True)

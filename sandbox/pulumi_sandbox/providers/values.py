@@ -1,4 +1,4 @@
-"""The plain values of hooks. Classes stand for values that JSON does not have: unknowns, assets and references."""
+"""The plain values of hooks. Classes stand for values that JSON does not have: unknowns and assets."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Any, Final
 
-from gpu_common.pulumi_wire import ARCHIVE, REFERENCE, SIGNATURE
+from gpu_common.pulumi_wire import ARCHIVE, SIGNATURE
 
 # Replaces a secret that was removed from an imported state. It equals any secret at the same path.
 STRIPPED = "[secret taken out of the state]"
@@ -47,22 +47,6 @@ class Asset:
 
     def __hash__(self) -> int:
         return hash(self.is_archive)
-
-
-@dataclass(frozen=True)
-class ResourceReference:
-    """Another resource as a value. A component has no id. An unknown id is `UNKNOWN`."""
-
-    urn: str
-    id: str | Unknown | None = None
-    version: str = ""
-
-    def wire(self) -> dict[str, Any]:
-        optional_fields = {"packageVersion": self.version} if self.version else {}
-        if self.id is not None:
-            # On the wire, an empty id is an unknown id.
-            optional_fields["id"] = "" if isinstance(self.id, Unknown) else self.id
-        return {SIGNATURE: REFERENCE, "urn": self.urn, **optional_fields}
 
 
 @dataclass(frozen=True)

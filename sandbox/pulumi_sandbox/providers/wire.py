@@ -1,4 +1,7 @@
-"""Convert the engine's values to plain Python values and back, with unknowns, secrets, assets and references."""
+"""Convert the engine's values to plain Python values and back, with unknowns, secrets and assets.
+
+Resource references and output values do not arrive: the provider declares that it does not accept them (server.py).
+"""
 
 from __future__ import annotations
 
@@ -6,7 +9,7 @@ from collections.abc import Collection, Mapping
 from typing import Any
 
 from google.protobuf import struct_pb2
-from gpu_common.pulumi_wire import ARCHIVE, ASSET, OUTPUT, REFERENCE, SECRET, SIGNATURE, UNKNOWN_STRING, UNKNOWNS
+from gpu_common.pulumi_wire import ARCHIVE, ASSET, SECRET, SIGNATURE, UNKNOWN_STRING, UNKNOWNS
 
 from pulumi_sandbox.providers.values import (
     NO_SECRETS,
@@ -14,7 +17,6 @@ from pulumi_sandbox.providers.values import (
     Asset,
     Decoded,
     Path,
-    ResourceReference,
     Unknown,
     drop_nested,
 )
@@ -71,16 +73,8 @@ def _signed(tree: Mapping[str, Any], path: Path, secrets: set[Path]) -> Any:
         case signature if signature == SECRET:
             secrets.add(path)
             return _to_plain(tree.get("value"), path, secrets)
-        case signature if signature == OUTPUT:
-            if tree.get("secret"):
-                secrets.add(path)
-            return _to_plain(tree["value"], path, secrets) if "value" in tree else UNKNOWN
         case signature if signature in (ASSET, ARCHIVE):
             return Asset(dict(tree))
-        case signature if signature == REFERENCE:
-            identity = tree.get("id")
-            reference_id = UNKNOWN if identity == "" or identity in UNKNOWNS else identity
-            return ResourceReference(str(tree.get("urn", "")), reference_id, str(tree.get("packageVersion", "")))
     return {name: _to_plain(inner, (*path, name), secrets) for name, inner in tree.items()}
 
 
@@ -92,8 +86,6 @@ def _wire(value: Any, path: Path, secrets: Collection[Path]) -> Any:
             return UNKNOWN_STRING
         case Asset():
             return dict(value.wire)
-        case ResourceReference():
-            return value.wire()
         case Mapping():
             return {str(name): _wire(inner, (*path, name), secrets) for name, inner in value.items()}
         case list() | tuple():

@@ -1,11 +1,11 @@
-"""Values of the engine come back unchanged: unknowns, secrets, assets and references, at any depth."""
+"""Values of the engine come back unchanged: unknowns, secrets and assets, at any depth."""
 
 from __future__ import annotations
 
 from typing import Any
 
 from google.protobuf import json_format, struct_pb2
-from gpu_common.pulumi_wire import ARCHIVE, ASSET, OUTPUT, REFERENCE, SIGNATURE
+from gpu_common.pulumi_wire import ARCHIVE, ASSET, SIGNATURE
 from hypothesis import given
 from hypothesis import strategies as st
 from pulumi_sandbox.providers import paths
@@ -18,8 +18,8 @@ from pulumi_sandbox.providers.secret_digests import (
     restore_secrets,
     secret_paths,
 )
-from pulumi_sandbox.providers.values import UNKNOWN, Asset, Decoded, ResourceReference, at, drop_nested, leaves
-from pulumi_sandbox.providers.wire import decode, encode, to_wire
+from pulumi_sandbox.providers.values import UNKNOWN, Asset, Decoded, at, drop_nested, leaves
+from pulumi_sandbox.providers.wire import decode, encode
 
 KEY = b"k" * 32
 names = st.text(min_size=1, max_size=6).filter(lambda name: name != SIGNATURE)
@@ -31,7 +31,6 @@ scalars = (
     | st.text(max_size=8)
     | st.just(UNKNOWN)
     | st.builds(lambda text: Asset({SIGNATURE: ASSET, "text": text, "hash": text}), st.text(max_size=4))
-    | st.builds(ResourceReference, st.text(min_size=1, max_size=4), st.sampled_from([None, "id", UNKNOWN]))
 )
 trees = st.dictionaries(
     names,
@@ -85,21 +84,6 @@ def test_every_path_reads_back_from_its_text(path: tuple[str | int, ...]) -> Non
     assert paths.parse(paths.text(path)) == path
 
 
-def test_an_output_value_is_its_value_or_unknown_and_may_be_secret() -> None:
-    decoded = decode(
-        wire(
-            {
-                "known": {SIGNATURE: OUTPUT, "value": "v", "dependencies": ["urn"]},
-                "secret": {SIGNATURE: OUTPUT, "value": 3, "secret": True},
-                "unknown": {SIGNATURE: OUTPUT, "dependencies": []},
-                "both": {SIGNATURE: OUTPUT, "secret": True},
-            }
-        )
-    )
-    assert decoded.values == {"known": "v", "secret": 3, "unknown": UNKNOWN, "both": UNKNOWN}
-    assert decoded.secrets == {("secret",), ("both",)}
-
-
 def test_assets_are_kept_as_they_are_and_equal_by_their_hash() -> None:
     sent = {
         "file": {SIGNATURE: ASSET, "path": "./a", "hash": "1"},
@@ -111,24 +95,6 @@ def test_assets_are_kept_as_they_are_and_equal_by_their_hash() -> None:
     assert decoded.values["file"] != Asset({SIGNATURE: ASSET, "path": "./a", "hash": "9"})
     assert decoded.values["folder"].is_archive
     assert Asset({SIGNATURE: ASSET, "hash": "2"}) != decoded.values["folder"]
-
-
-def test_a_reference_names_its_resource_and_its_id_may_be_unknown() -> None:
-    decoded = decode(
-        wire(
-            {
-                "known": {SIGNATURE: REFERENCE, "urn": "u", "id": "i", "packageVersion": "1.0.0"},
-                "unknown": {SIGNATURE: REFERENCE, "urn": "u", "id": ""},
-                "component": {SIGNATURE: REFERENCE, "urn": "u"},
-            }
-        )
-    )
-    assert decoded.values == {
-        "known": ResourceReference("u", "i", "1.0.0"),
-        "unknown": ResourceReference("u", UNKNOWN),
-        "component": ResourceReference("u", None),
-    }
-    assert to_wire(decoded.values)["unknown"]["id"] == ""
 
 
 def test_a_sealed_secret_does_not_hold_its_text_and_is_shown_as_secret() -> None:

@@ -126,8 +126,7 @@ SKEW_SEC = 60
 class Installations:
     """The installations of GitHub Apps, by the globs under `exists: github` in sandbox.yaml.
 
-    If no glob names an App, every App with a valid key exists and is installed everywhere. An App in `organizations`
-    has its own key. Every other App uses the key of the world.
+    If no glob names an App, every App with a valid key exists and is installed everywhere.
     """
 
     repositories: Repositories
@@ -205,10 +204,9 @@ class Installations:
             head, claims, signature = token.split(".")
             header, claim_values = json.loads(_decode(head)), json.loads(_decode(claims))
             app, issued, expires = str(claim_values["iss"]), float(claim_values["iat"]), float(claim_values["exp"])
-            key = app if app in self.organizations.apps else ""
             signed_text = f"{head}.{claims}".encode()
             has_valid_signature = header.get("alg") == "RS256" and signed(
-                self.repositories.world, signed_text, _decode(signature), key
+                self.repositories.world, signed_text, _decode(signature), app
             )
         except (ValueError, KeyError, TypeError, AttributeError):
             raise Refused(401, "A JSON web token could not be decoded") from None

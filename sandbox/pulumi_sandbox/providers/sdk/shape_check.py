@@ -14,7 +14,7 @@ from gpu_common.suggest import closest
 from pulumi_sandbox.providers import paths
 from pulumi_sandbox.providers.resource import Problem
 from pulumi_sandbox.providers.sdk.types import ObjectShape, Property, Type
-from pulumi_sandbox.providers.values import NO_SECRETS, Asset, Path, ResourceReference, Secrets, Unknown, is_at_or_below
+from pulumi_sandbox.providers.values import NO_SECRETS, Asset, Path, Secrets, Unknown, is_at_or_below
 
 WHOLE_NUMBER = re.compile(r"[+-]?\d+\Z")
 # The strings that Terraform converts to a boolean (go-cty's conversion of strings).
@@ -98,7 +98,7 @@ class ShapeCheck:
         match kind:
             case "string":
                 # A program may pass a resource instead of its id. The engine converts it to the id.
-                if isinstance(value, str | ResourceReference):
+                if isinstance(value, str):
                     return True, value
                 if self.coerces_scalars and isinstance(value, bool):
                     return True, "true" if value else "false"

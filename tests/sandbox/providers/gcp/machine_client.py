@@ -30,7 +30,7 @@ lookups:
   "gcp:secretmanager/getSecretVersionAccess:getSecretVersionAccess":
     - match: {secret: "*/app-key"}
       secrets: [secretData]
-      result: {secretData: "${made.rsaPrivateKey}"}
+      result: {secretData: "${made.rsaPrivateKeys.17}"}
 """
 
 
@@ -75,7 +75,7 @@ class Client:
         parts = [encoded(json.dumps(each).encode()) for each in ({"alg": "RS256", "typ": "JWT"}, payload)]
         text = ".".join(parts)
         pem = self.google.folder / "key.pem"
-        pem.write_text(key or rsa_key.private_key(self.google.world))
+        pem.write_text(key or rsa_key.private_key(self.google.world, payload["iss"]))
         words = ["openssl", "dgst", "-sha256", "-sign", str(pem)]
         return f"{text}.{encoded(subprocess.run(words, input=text.encode(), capture_output=True, check=True).stdout)}"
 

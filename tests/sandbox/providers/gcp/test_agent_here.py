@@ -20,7 +20,7 @@ def github(client: Client, key: str = "", **changes: object) -> Github:
     api = client.services.with_addresses({"url": "${github}"})["url"]
     fields = {"owner": "acme", "app_id": "17", "installation_id": 18, "private_key": KEY, "labels": ["gpu"]}
     config = GithubConfig(**{**fields, "api_url": api, **changes})  # type: ignore[arg-type]
-    return Github(config, (key or rsa_key.private_key(client.google.world)).encode(), Clock())
+    return Github(config, (key or rsa_key.private_key(client.google.world, "17")).encode(), Clock())
 
 
 def soon() -> float:

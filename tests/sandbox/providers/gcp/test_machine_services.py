@@ -27,7 +27,7 @@ def test_a_machine_that_was_granted_a_secret_reads_it(client: Client) -> None:
     status, answer = client.secret()
     value = base64.b64decode(answer["payload"]["data"])
     assert (status, answer["name"]) == (200, f"{KEY}/versions/1")
-    assert value.decode() == rsa_key.private_key(client.google.world)
+    assert value.decode() == rsa_key.private_key(client.google.world, "17")
     assert answer["payload"]["dataCrc32c"] == str(google_crc32c.value(value))
 
 
