@@ -14,7 +14,6 @@ from pulumi_sandbox.providers import sandbox_file
 from pulumi_sandbox.providers.github.actions import documents
 from pulumi_sandbox.providers.github.actions.state import COMPLETED, JOB, Actions, RunCompleted
 from pulumi_sandbox.providers.github.repositories import Repositories
-from pulumi_sandbox.providers.github.world import API
 from pulumi_sandbox.workspace import Workspace
 
 json_option = click.option("--json", "wants_json", is_flag=True, help="JSON instead of text.")
@@ -97,14 +96,11 @@ def queue(
 
 
 @job.command(name="list")
-@click.option("--all", "all_attempts", is_flag=True, help="Also the jobs of earlier attempts.")
 @json_option
-def list_command(all_attempts: bool, wants_json: bool) -> None:
+def list_command(wants_json: bool) -> None:
     """List the jobs, oldest first."""
     with open_actions() as actions:
         rows = [entry.outputs for entry in actions.world.find(JOB)]
-        newest = {(entry["runId"], entry["position"]): entry["id"] for entry in rows}
-        rows = [entry for entry in rows if all_attempts or entry["id"] in newest.values()]
         if wants_json:
             print_json([as_json(actions, entry) for entry in rows])
             return
@@ -194,4 +190,4 @@ def find_job(actions: Actions, number: int) -> dict[str, Any]:
 
 def as_json(actions: Actions, entry: dict[str, Any]) -> dict[str, Any]:
     """Return the job as in GitHub's API, and its log."""
-    return documents.job(API, entry, actions.run(entry["runId"]) or {}) | {"log": entry["log"]}
+    return documents.job(entry, actions.run(entry["runId"]) or {}) | {"log": entry["log"]}

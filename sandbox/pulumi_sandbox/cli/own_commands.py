@@ -40,19 +40,14 @@ def commands() -> None:
 
 
 @commands.command()
-@click.option("--json", "as_json", is_flag=True, help="One JSON object: name to value, or to null for a name to unset.")
-def env(as_json: bool) -> None:
+def env() -> None:
     """Print the environment of the sandbox, so that plain `pulumi` works in it: eval "$(pulumi-sandbox env)"."""
     workspace = Workspace.find()
     locate.ensure(say)
     plugins.install(workspace)
-    settings, unset = workspace.environment(), workspace.variables_to_unset()
-    if as_json:
-        click.echo(json.dumps({**settings, **dict.fromkeys(unset)}, indent=2))
-        return
-    for name, value in settings.items():
+    for name, value in workspace.environment().items():
         click.echo(f"export {name}={shlex.quote(value)}")
-    for name in unset:
+    for name in workspace.variables_to_unset():
         click.echo(f"unset {name}")
 
 

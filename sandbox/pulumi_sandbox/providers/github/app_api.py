@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from email.utils import formatdate
 from fnmatch import fnmatchcase
-from functools import cached_property, partial
+from functools import cached_property
 
 from pulumi_sandbox.providers.github.actions import documents
 from pulumi_sandbox.providers.github.actions.runners_api import PREFIX, RunnerProtocol, RunnersApi
@@ -104,8 +104,7 @@ class GithubAppApi:
         allowed = request.caller.repositories
         rows = [one for one in self.repositories.all() if allowed is None or one.id in allowed]
         selection = "all" if allowed is None else "selected"
-        to_document = partial(documents.repository, request.base)
-        return paged(request, "repositories", rows, to_document, repository_selection=selection)
+        return paged(request, "repositories", rows, documents.repository, repository_selection=selection)
 
     def _apply_fault(self, name: str, call: Call) -> None:
         """Refuse the call if a planted fault applies. A message may begin with the status, such as 502."""

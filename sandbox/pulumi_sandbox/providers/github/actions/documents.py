@@ -10,7 +10,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from pulumi_sandbox.providers.github.actions.state import COMPLETED, DEFAULT_GROUP_ID
-from pulumi_sandbox.providers.github.repositories import Repository, number
+from pulumi_sandbox.providers.github.repositories import Repository
 from pulumi_sandbox.providers.github.world import DEFAULT_GROUP
 from pulumi_sandbox.providers.inputs import text_of
 from pulumi_sandbox.world.store import Record
@@ -24,58 +24,30 @@ def instant(unix: float | None) -> str | None:
     return None if unix is None else datetime.fromtimestamp(int(unix), UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
-def account(login: str, kind: str = "Organization") -> Json:
-    return {"login": login, "id": number(login), "type": kind, "html_url": f"{WEB}/{login}"}
+def repository(row: Repository) -> Json:
+    return {"id": row.id, "name": row.name, "full_name": row.full_name, "private": row.private}
 
 
-def repository(base: str, row: Repository) -> Json:
-    """Return a repository in the form that the API embeds in other objects."""
-    return {
-        "id": row.id,
-        "name": row.name,
-        "full_name": row.full_name,
-        "private": row.private,
-        "visibility": "private" if row.private else "public",
-        "owner": account(row.owner),
-        "html_url": f"{WEB}/{row.full_name}",
-        "url": f"{base}/repos/{row.full_name}",
-        "archived": False,
-        "disabled": False,
-    }
-
-
-def run(base: str, row: Json, repository_row: Repository) -> Json:
-    run_url = f"{base}/repos/{repository_row.full_name}/actions/runs/{row['id']}"
+def run(row: Json) -> Json:
     return {
         "id": row["id"],
-        "name": row["workflow"],
         "head_branch": row["branch"],
         "head_sha": row["sha"],
-        "run_number": row["number"],
         "run_attempt": row["attempt"],
-        "event": row.get("event", "push"),
-        "path": row.get("path", ""),
-        "referenced_workflows": [],
+        "event": row["event"],
+        "path": row["path"],
         "status": row["status"],
         "conclusion": row["conclusion"],
-        "url": run_url,
-        "html_url": f"{WEB}/{repository_row.full_name}/actions/runs/{row['id']}",
         "created_at": instant(row["createdAt"]),
-        "updated_at": instant(row["updatedAt"]),
-        "repository": repository(base, repository_row),
     }
 
 
-def job(base: str, row: Json, parent: Json) -> Json:
-    address = f"{base}/repos/{row['repository']}"
-    runner = row["runner"] or dict.fromkeys(("id", "name", "groupId", "group"))
+def job(row: Json, parent: Json) -> Json:
+    runner = row["runner"] or dict.fromkeys(("id", "name", "group"))
     return {
         "id": row["id"],
         "run_id": row["runId"],
         "run_attempt": row["attempt"],
-        "head_sha": parent["sha"],
-        "head_branch": parent["branch"],
-        "url": f"{address}/actions/jobs/{row['id']}",
         "html_url": f"{WEB}/{row['repository']}/actions/runs/{row['runId']}/job/{row['id']}",
         "status": row["status"],
         "conclusion": row["conclusion"],
@@ -88,7 +60,6 @@ def job(base: str, row: Json, parent: Json) -> Json:
         "labels": row["labels"],
         "runner_id": runner["id"],
         "runner_name": runner["name"],
-        "runner_group_id": runner["groupId"],
         "runner_group_name": runner["group"],
         "workflow_name": parent["workflow"],
     }
@@ -98,12 +69,9 @@ def runner(row: Json) -> Json:
     return {
         "id": row["id"],
         "name": row["name"],
-        "os": "unknown" if row["seenAt"] is None else "Linux",
         "status": "online" if row["online"] else "offline",
         "busy": row["busy"],
-        "ephemeral": True,
-        "runner_group_id": row["groupId"],
-        "labels": [{"id": 0, "name": label, "type": "custom"} for label in row["labels"]],
+        "labels": [{"name": label} for label in row["labels"]],
     }
 
 
@@ -115,8 +83,6 @@ def group(row: Record | None) -> Json:
         "id": number,
         "name": text_of(outputs, "name"),
         "visibility": visibility,
-        "default": row is None,
-        "inherited": False,
         "allows_public_repositories": outputs.get("allowsPublicRepositories") is True,
         "restricted_to_workflows": outputs.get("restrictedToWorkflows") is True,
         "selected_workflows": list(outputs.get("selectedWorkflows") or []),

@@ -69,7 +69,7 @@ class RunnersApi:
     def _group_repositories(self, request: Request, owner: str, group: str) -> Answer:
         self._group_or_refuse(owner, group)
         rows = self.actions.repositories_of_group(owner, int(group))
-        return paged(request, "repositories", rows, lambda one: documents.repository(request.base, one))
+        return paged(request, "repositories", rows, documents.repository)
 
     def _group_runners(self, request: Request, owner: str, group: str) -> Answer:
         self._group_or_refuse(owner, group)

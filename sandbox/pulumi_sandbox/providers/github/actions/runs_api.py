@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -54,15 +53,15 @@ class RunsApi:
             # Of the forms of docs.github.com/en/search-github/getting-started-with-searching-on-github/understanding-
             # the-search-syntax, only `<=` with a time is emulated.
             rows = [one for one in rows if (documents.instant(one["createdAt"]) or "") <= created.removeprefix("<=")]
-        return paged(request, "workflow_runs", rows, lambda one: documents.run(request.base, one, repository))
+        return paged(request, "workflow_runs", rows, documents.run)
 
     def _run(self, request: Request, repository: Repository, run: str) -> Answer:
-        return as_json(200, documents.run(request.base, self._run_or_refuse(repository, run), repository))
+        return as_json(200, documents.run(self._run_or_refuse(repository, run)))
 
     def _jobs(self, request: Request, repository: Repository, run: str) -> Answer:
         row = self._run_or_refuse(repository, run)
         rows = self.actions.jobs(int(run), latest=request.option("filter") != "all")
-        return paged(request, "jobs", rows, lambda one: documents.job(request.base, one, row))
+        return paged(request, "jobs", rows, lambda one: documents.job(one, row))
 
     def _rerun_job(self, request: Request, repository: Repository, job: str) -> Answer:
         row = self._job_or_refuse(repository, job)
@@ -131,16 +130,13 @@ class StatusesApi:
         if len(str(given.get("description") or "")) > DESCRIPTION_CHARACTERS:
             text = f"description is too long (maximum is {DESCRIPTION_CHARACTERS} characters)"
             raise Refused(422, f"Validation Failed: {text}")
-        number, moment = self.world.next_number("github-status"), documents.instant(time.time())
+        number = self.world.next_number("github-status")
         document = {
             "id": number,
-            "url": f"{request.base}/repos/{repository.full_name}/statuses/{sha}",
             "state": given["state"],
             "description": given.get("description"),
             "target_url": given.get("target_url"),
             "context": given.get("context") or "default",
-            "created_at": moment,
-            "updated_at": moment,
         }
         outputs = {**document, "commit": f"{repository.full_name}@{sha}"}
         self.world.insert(Record(STATUS, str(number), str(document["context"]), "", {}, outputs, "api"))

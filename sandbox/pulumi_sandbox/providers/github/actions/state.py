@@ -131,7 +131,6 @@ class Actions:
             "branch": branch,
             "sha": hashlib.sha1(f"{key}/{number}".encode(), usedforsecurity=False).hexdigest(),
             "createdAt": now,
-            "updatedAt": now,
             "cancelled": False,
             "status": QUEUED,
             "conclusion": None,
@@ -256,7 +255,7 @@ class Actions:
 
     def _start(self, runner: Outputs, job: Outputs) -> None:
         group = self.group_name(runner["owner"], runner["groupId"])
-        runner_of_job = {"id": runner["id"], "name": runner["name"], "groupId": runner["groupId"], "group": group}
+        runner_of_job = {"id": runner["id"], "name": runner["name"], "group": group}
         self._update_runner({**runner, "busy": True, "job": job["id"]}, note=f"{runner['name']} has job {job['id']}")
         self._change(job, status=IN_PROGRESS, startedAt=self.now(), runner=runner_of_job)
 
@@ -365,7 +364,7 @@ class Actions:
             return
         status = run_status(jobs)
         conclusion = run_conclusion(jobs, cancelled=run_row["cancelled"]) if status == COMPLETED else None
-        new = {**run_row, "status": status, "conclusion": conclusion, "updatedAt": self.now()}
+        new = {**run_row, "status": status, "conclusion": conclusion}
         self.world.update(RUN, str(run), outputs=new, quiet=run_row["status"] == status, note=conclusion or status)
 
     def _update_runner(self, runner: Outputs, *, quiet: bool = False, note: str = "") -> None:
