@@ -80,13 +80,6 @@ def type_named(module: str, name: str) -> str:
 
 
 @cache
-def instance_types(region: str) -> frozenset[str]:
-    """Return the EC2 instance types with a price in a region, or an empty set for a region not in the table."""
-    table = _read("extensions", "aws_ec2_instance", "instancetype_enum.json")
-    return frozenset(table.get(region, {}).get("enum", ()))
-
-
-@cache
 def iam_schema(name: str) -> Node:
     """Return the schema of a kind of IAM policy document."""
     found: Node = _read("other", "iam", f"{name}.json")

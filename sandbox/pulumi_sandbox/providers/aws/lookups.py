@@ -9,7 +9,6 @@ from typing import Any
 
 import gpu_catalog
 
-from pulumi_sandbox.providers.aws import documents
 from pulumi_sandbox.providers.aws.world import ExistingResources, hint
 from pulumi_sandbox.providers.inputs import rows, table
 
@@ -61,32 +60,20 @@ def resource_paths(token: str, result: Mapping[str, Any]) -> set[str]:
     return {identity} if isinstance(identity, str) and identity.startswith(kinds) else set()
 
 
-def is_offered_in(name: str, region: str) -> bool:
-    """Return True if a region has the instance type: by a price, or by the catalog. Also for a region without data."""
-    types_of_region = documents.instance_types(region)
-    if not types_of_region or name in types_of_region:
-        return True
-    try:
-        return region in gpu_catalog.machine(name, "aws").regions
-    except LookupError:
-        return False
-
-
 def offerings(arguments: Mapping[str, Any], region: str, values: Mapping[str, Any]) -> Json:
-    """Return the instance types by location.
+    """Return the instance types that the filters name, by location; without a filter, those of the catalog.
 
-    AWS does not publish the zones of a type, so a type is offered in every zone of its region. The letters of the zones
-    differ by account, so a zone that a filter names is one of the region, too.
+    AWS does not publish the zones of a type, so a type is offered in every zone of its region, and one that is not in
+    the catalog in every region. The letters of the zones differ by account, so a zone that a filter names is one of the
+    region, too.
     """
     kind = str(arguments.get("locationType") or "region")
     region_values = table(table(values.get("regions")).get(region))
-    types_of_region = documents.instance_types(region) | {
-        one.machine_type for one in gpu_catalog.machines(cloud="aws") if is_offered_in(one.machine_type, region)
-    }
     filters = {
         str(table(one).get("name")): [str(value) for value in rows(table(one).get("values"))]
         for one in rows(arguments.get("filters"))
     }
+    known = {one.machine_type: region in one.regions for one in gpu_catalog.machines(cloud="aws")}
     named = [one for one in filters.get("location", ()) if re.fullmatch(f"{region}[a-f]", one)]
     places = {
         "region": [region],
@@ -95,8 +82,8 @@ def offerings(arguments: Mapping[str, Any], region: str, values: Mapping[str, An
     }
     pairs = [
         (name, place)
-        for name in sorted(types_of_region)
-        if any(fnmatchcase(name, one) for one in filters.get("instance-type", ["*"]))
+        for name in filters.get("instance-type", sorted(known))
+        if known.get(name, True)
         for place in places.get(kind, ())
         if any(fnmatchcase(place, one) for one in filters.get("location", ["*"]))
     ]

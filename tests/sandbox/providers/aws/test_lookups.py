@@ -100,11 +100,10 @@ def test_the_letter_of_a_zone_may_be_that_of_another_account(amazon: Amazon) -> 
     assert found["locations"] == ["us-west-1b"]
 
 
-def test_the_types_of_a_region_are_those_with_a_price_there(amazon: Amazon) -> None:
-    wanted = filters(instance_type=["g6.xlarge", "p5e.48xlarge", "g6f.*"])
+def test_a_type_of_the_catalog_is_offered_in_its_regions_and_another_one_everywhere(amazon: Amazon) -> None:
+    wanted = filters(instance_type=["g6.xlarge", "p5e.48xlarge", "t3.micro"])
     here = look(amazon, OFFERINGS, filters=wanted)
-    assert here["instanceTypes"] == ["g6.xlarge", "g6f.2xlarge", "g6f.4xlarge", "g6f.large", "g6f.xlarge"]
-    assert (here["locations"], here["locationTypes"]) == ([REGION] * 5, ["region"] * 5)
-    there = look(amazon, OFFERINGS, filters=wanted, region="us-east-2")
-    assert "p5e.48xlarge" in there["instanceTypes"]
-    assert len(look(amazon, OFFERINGS)["instanceTypes"]) > 1000
+    assert here["instanceTypes"] == ["g6.xlarge", "t3.micro"]
+    assert (here["locations"], here["locationTypes"]) == ([REGION] * 2, ["region"] * 2)
+    assert "p5e.48xlarge" in look(amazon, OFFERINGS, filters=wanted, region="us-east-2")["instanceTypes"]
+    assert "g6.xlarge" in look(amazon, OFFERINGS)["instanceTypes"]
