@@ -17,10 +17,10 @@ from pulumi_sandbox.providers.github.organizations import (
     ignored_settings,
     plan_refusals,
 )
-from pulumi_sandbox.providers.github.types import numbers, same_name
+from pulumi_sandbox.providers.github.types import same_name
 from pulumi_sandbox.providers.github.world import ExistingResources
 from pulumi_sandbox.providers.inputs import text_of
-from pulumi_sandbox.providers.resource import Problem, Refused, Resource
+from pulumi_sandbox.providers.resource import Refused, Resource
 from pulumi_sandbox.providers.sandbox_file import SettingsError
 from pulumi_sandbox.providers.values import UNKNOWN
 from pulumi_sandbox.world.store import Record, now
@@ -112,17 +112,6 @@ class Github(Cloud):
     def autoname(self, res: Resource) -> None:
         # pulumi-github, provider/resources.go: SetAutonaming(255, "-")
         bridged.autoname(res, self.shapes.shape(res.token))
-
-    def rules(self, res: Resource) -> Iterable[Problem]:
-        if res.token == types.RUNNER_GROUP and res.inputs.get("allowsPublicRepositories") is not True:
-            for number in numbers(res.inputs, "selectedRepositoryIds"):
-                repository = self.existing.repository(f"repositories/{number}")
-                if repository is None or repository.private:
-                    continue
-                # GitHub accepts the group, and the jobs wait forever: github.com/google/go-github/issues/1996.
-                warning = "is public, but the group allows no public repositories: its jobs stay in the queue"
-                res.log(f"{repository.name} {warning}", "warning")
-        return ()
 
     # -- Diff ---------------------------------------------------------------------------------------------------------
 

@@ -58,17 +58,6 @@ def test_a_group_refuses_a_repository_that_is_not_there(tmp_path: Path) -> None:
     hub.world.close()
 
 
-def test_a_public_repository_in_a_group_is_taken_and_warned_of(hub: Hub) -> None:
-    """As GitHub does (github.com/google/go-github/issues/1996): its jobs wait in the queue for ever."""
-    public = hub.number(hub.repository(visibility="public"))
-    hub.make(types.RUNNER_GROUP, "gpu", **GROUP, selectedRepositoryIds=[public])
-    warning = "web is public, but the group allows no public repositories: its jobs stay in the queue"
-    assert hub.messages == [(warning, "warning")]
-    hub.make(types.RUNNER_GROUP, "b", name="b", visibility="selected", selectedRepositoryIds=[public],
-             allowsPublicRepositories=True)  # fmt: skip
-    assert hub.messages == [(warning, "warning")]
-
-
 def test_a_ruleset_is_updated_in_place(hub: Hub) -> None:
     hub.repository()
     made = hub.make(types.RULESET, "main", **RULESET)
