@@ -89,7 +89,7 @@ def test_a_runner_is_registered_once_and_removed_once(client: Client) -> None:
 
 @pytest.mark.parametrize(
     ("change", "status"),
-    [({"runner_group_id": 7}, 404), ({"labels": []}, 422), ({"labels": ["x"] * 101}, 422), ({"name": ""}, 422)],
+    [({"runner_group_id": 7}, 404), ({"labels": []}, 422), ({"name": ""}, 422)],
 )
 def test_a_runner_github_would_not_take_is_refused(client: Client, change: Any, status: int) -> None:
     asked = {"name": "vm-1", "runner_group_id": 1, "labels": ["gpu"], **change}

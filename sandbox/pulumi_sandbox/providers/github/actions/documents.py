@@ -9,7 +9,7 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from typing import Any
 
-from pulumi_sandbox.providers.github.actions.state import COMPLETED, DEFAULT_GROUP_ID
+from pulumi_sandbox.providers.github.actions.state import BRANCH, COMPLETED, DEFAULT_GROUP_ID, EVENT
 from pulumi_sandbox.providers.github.repositories import Repository
 from pulumi_sandbox.providers.github.world import DEFAULT_GROUP
 from pulumi_sandbox.providers.inputs import text_of
@@ -31,10 +31,10 @@ def repository(row: Repository) -> Json:
 def run(row: Json) -> Json:
     return {
         "id": row["id"],
-        "head_branch": row["branch"],
+        "head_branch": BRANCH,
         "head_sha": row["sha"],
         "run_attempt": row["attempt"],
-        "event": row["event"],
+        "event": EVENT,
         "path": row["path"],
         "status": row["status"],
         "conclusion": row["conclusion"],

@@ -12,7 +12,7 @@ from gpu_catalog import staleness
 
 from pulumi_sandbox.providers.github.actions import documents
 from pulumi_sandbox.providers.github.actions.documents import WEB
-from pulumi_sandbox.providers.github.actions.state import CONCLUSIONS, DEFAULT_GROUP_ID, IN_PROGRESS, Actions
+from pulumi_sandbox.providers.github.actions.state import BRANCH, DEFAULT_GROUP_ID, EVENT, IN_PROGRESS, Actions
 from pulumi_sandbox.providers.github.repositories import Repository
 from pulumi_sandbox.providers.github.rest import Refused, Request, Route, paged
 from pulumi_sandbox.providers.github.types import same_name
@@ -21,8 +21,6 @@ from pulumi_sandbox.providers.machines.local_server import Answer, as_json
 from pulumi_sandbox.providers.machines.local_services import Call
 from pulumi_sandbox.world.store import Record
 
-# Source: docs.github.com/en/rest/actions/self-hosted-runners, generate-jitconfig: 1 to 100 labels.
-MOST_LABELS = 100
 SELF_HOSTED = "organization_self_hosted_runners"
 # Source of the message: actions/actions-runner-controller@2ee6b3b,
 # controllers/actions.summerwind.net/runner_graceful_stop.go.
@@ -89,10 +87,8 @@ class RunnersApi:
     def _jitconfig(self, request: Request, owner: str, repository: Repository | None = None) -> Answer:
         body = request.body
         name, group, labels = body.get("name"), body.get("runner_group_id"), body.get("labels")
-        if not isinstance(name, str) or not name or not isinstance(group, int) or not isinstance(labels, list):
+        if not isinstance(name, str) or not name or not isinstance(group, int) or not labels:
             raise Refused(422, "Invalid request.\n\nname, runner_group_id and labels are required.")
-        if not 1 <= len(labels) <= MOST_LABELS:
-            raise Refused(422, f"Invalid request.\n\nlabels must have 1 to {MOST_LABELS} entries.")
         if repository and group != DEFAULT_GROUP_ID:
             raise Refused(404, "Not Found")
         self._group_or_refuse(owner.partition("/")[2], str(group))
@@ -180,15 +176,7 @@ class RunnerProtocol:
             raise Refused(404, "Not Found")
         if call.method == "GET":
             return as_json(200, {"cancelled": job["cancelling"] or job["status"] != IN_PROGRESS})
-        body = call.body if isinstance(call.body, dict) else {}
-        conclusion, steps, log = body.get("conclusion"), body.get("steps"), body.get("log", "")
-        if conclusion not in CONCLUSIONS or not isinstance(steps, list) or not isinstance(log, str):
-            raise Refused(422, f"conclusion, steps and log are required; conclusion is one of {', '.join(CONCLUSIONS)}")
-        try:
-            step_results = [{key: step[key] for key in ("name", "conclusion", "number")} for step in steps]
-        except (KeyError, TypeError):
-            raise Refused(422, "steps need name, conclusion and number") from None
-        if not self.actions.finish(number, conclusion, step_results, log):
+        if not self.actions.finish(number, call.body["conclusion"], call.body["steps"], call.body["log"]):
             raise Refused(404, "Not Found")
         return Answer(204, "", "application/text")
 
@@ -212,10 +200,10 @@ class RunnerProtocol:
             "GITHUB_ACTIONS": "true",
             "GITHUB_ACTOR": "octocat",
             "GITHUB_API_URL": call.address or API,
-            "GITHUB_EVENT_NAME": run.get("event", "push"),
+            "GITHUB_EVENT_NAME": EVENT,
             "GITHUB_JOB": job["name"],
-            "GITHUB_REF": f"refs/heads/{run['branch']}",
-            "GITHUB_REF_NAME": run["branch"],
+            "GITHUB_REF": f"refs/heads/{BRANCH}",
+            "GITHUB_REF_NAME": BRANCH,
             "GITHUB_REPOSITORY": job["repository"],
             "GITHUB_REPOSITORY_OWNER": job["repository"].partition("/")[0],
             "GITHUB_RUN_ATTEMPT": str(job["attempt"]),

@@ -20,7 +20,8 @@ JOB = "github:rest/job:Job"
 RUNNER = "github:rest/runner:Runner"
 
 QUEUED, IN_PROGRESS, COMPLETED = "queued", "in_progress", "completed"
-SUCCESS, FAILURE, CANCELLED = CONCLUSIONS = ("success", "failure", "cancelled")
+SUCCESS, FAILURE, CANCELLED = "success", "failure", "cancelled"
+EVENT, BRANCH = "push", "main"
 DEFAULT_GROUP_ID = 1
 
 
@@ -105,15 +106,9 @@ class Actions:
     # -- the queue ----------------------------------------------------------------------------------------------------
 
     def queue(
-        self,
-        repository: Repository,
-        jobs: Sequence[Mapping[str, Any]],
-        *,
-        workflow: str = "CI",
-        branch: str = "main",
-        event: str = "push",
+        self, repository: Repository, jobs: Sequence[Mapping[str, Any]], *, workflow: str = "CI"
     ) -> tuple[Outputs, list[Outputs]]:
-        """Start a run with these jobs. The file of the workflow has the workflow's name in lower case.
+        """Start a run with these jobs for a push. The file of the workflow has the workflow's name in lower case.
 
         A job has `name`, `labels`, `steps` with `name` and `run`, and maybe the `group` that runs-on names, which the
         REST API does not show.
@@ -127,8 +122,6 @@ class Actions:
             "number": self.world.next_number(f"github-run-number/{key}"),
             "attempt": 1,
             "path": f".github/workflows/{workflow.lower()}.yml",
-            "event": event,
-            "branch": branch,
             "sha": hashlib.sha1(f"{key}/{number}".encode(), usedforsecurity=False).hexdigest(),
             "createdAt": now,
             "cancelled": False,
@@ -288,9 +281,8 @@ class Actions:
         if group is None or group.outputs.get("restrictedToWorkflows") is not True:
             return True
         run = self.run(job["runId"]) or {}
-        ref = "refs/pull/1/merge" if run["event"] == "pull_request" else f"refs/heads/{run['branch']}"
         workflow = f"{job['repository']}/{run['path']}@"
-        allowed = [f"{workflow}{each}" for each in (ref, ref.removeprefix("refs/heads/"), run["sha"])]
+        allowed = [f"{workflow}{each}" for each in (f"refs/heads/{BRANCH}", BRANCH, run["sha"])]
         return any(same_name(one, each) for one in allowed for each in group.outputs.get("selectedWorkflows") or ())
 
     def _may_use(self, runner: Outputs, full_name: str) -> bool:

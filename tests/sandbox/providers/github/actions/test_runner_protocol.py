@@ -151,8 +151,6 @@ def test_the_runner_of_a_repository_serves_that_one_alone(world: World) -> None:
     ("options", "served"),
     [
         ({}, True),
-        ({"branch": "feature"}, False),
-        ({"event": "pull_request"}, False),
         ({"workflow": "Other"}, False),
     ],
 )
