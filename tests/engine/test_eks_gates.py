@@ -101,17 +101,3 @@ def test_no_scale_set_is_made_while_spot_nodes_are_sold_out_and_the_next_up_make
         runner.run("world", "mend", "--all")
         _, done = runner.steps(*eks.UP)
         assert [name for operation, name in done if operation == "create"][-1] == "a10g-runners-registered"
-
-
-@pytest.mark.slow
-def test_an_up_fails_where_github_registers_no_scale_set_and_the_next_one_waits_again(
-    shared: Path, tmp_path: Path
-) -> None:
-    with closing(SandboxRunner(project=eks.project(shared), folder=tmp_path / "a sandbox")) as runner:
-        runner.run("world", "break", "unregistered")
-        failed = runner.run(*eks.UP, ok=False)
-        text = eks.diagnostics(failed.output)["a10g-runners-registered"]
-        assert text.rstrip().endswith("become live: timed out waiting for the condition")
-        assert behind(runner, "-runners-release") == ["a10g-runners-release"]
-        _, done = runner.steps(*eks.UP)
-        assert done == [("update", "a10g-runners-registered")]

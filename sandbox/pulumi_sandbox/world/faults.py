@@ -14,7 +14,6 @@ KINDS = {
     "refuse": "the vendor refuses the create or the update, with --message",
     "busy": "the vendor refuses the delete because the resource is in use",
     "guest": "the next VMs, and pods of Jobs, run with --set KEY=VALUE in their environment",
-    "unregistered": "GitHub registers no runner scale set: its App, installation or runner group is wrong",
     "image": "the image of a Job's next pod cannot be pulled",
 }
 

@@ -237,7 +237,7 @@ class Kubernetes(Cloud):
         """Check the conditions of an object, or of the object that a patch changes."""
         token = res.token.removesuffix("Patch")
         if token == RUNNER_SET and (row := self.context.world.get(token, res.id)):
-            self.releases.register(row, retry=True)
+            self.releases.register(row)
         row = self.context.world.get(token, res.id)
         await_rules.check_condition(res, row.outputs if row else res.outputs)
 

@@ -74,28 +74,20 @@ class Releases:
         watched = ("values", "flags", "watchSingleNamespace")
         return [row for row in rows if inner(row.inputs, *watched) in (None, namespace)]
 
-    def register(self, row: Record, known_id: str | None = None, *, retry: bool = False) -> None:
+    def register(self, row: Record, known_id: str | None = None) -> None:
         """Register a runner set with GitHub, and write the id of its scale set to an annotation of the runner set.
 
-        The controller does this. If GitHub refuses, or a controller or the Secret is missing, it retries forever and
-        reports only to its log (controllers/actions.github.com/autoscalingrunnerset_controller.go,
-        createRunnerScaleSet). `retry` counts down a planted fault: each `up` that waits for the id is one attempt.
+        The controller does this. If a controller or the Secret is missing, it retries forever and reports only to its
+        log (controllers/actions.github.com/autoscalingrunnerset_controller.go, createRunnerScaleSet).
         """
         number = known_id or _annotations(row).get(SCALE_SET_ID)
         if number is None:
-            is_refused = self._is_refused(row, retry=retry) or self._problem(row)
-            if is_refused or not self.controllers(row.id.partition("/")[0]):
+            if self._problem(row) or not self.controllers(row.id.partition("/")[0]):
                 return
             number = str(1 + sum(SCALE_SET_ID in _annotations(one) for one in self.world.find(row.type)))
         meta = inner(row.outputs, "metadata") or {}
         annotations = {**_annotations(row), SCALE_SET_ID: number}
         self.world.update(row.type, row.id, outputs={**row.outputs, "metadata": {**meta, "annotations": annotations}})
-
-    def _is_refused(self, row: Record, *, retry: bool) -> bool:
-        if retry:
-            return self.world.take_fault("unregistered", row.type, row.name, id=row.id) is not None
-        faults = (fault for fault in self.world.faults() if fault.kind == "unregistered")
-        return any(fault.applies_to(row.type, row.name, {"id": row.id}) for fault in faults)
 
     def remove(self, res: Resource) -> None:
         """Delete the objects of the release."""
