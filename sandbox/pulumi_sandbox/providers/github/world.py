@@ -6,7 +6,6 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from typing import Any
-from urllib.parse import quote
 
 from pulumi_sandbox.providers.github import types
 from pulumi_sandbox.providers.github.repositories import Repository, from_record
@@ -20,30 +19,16 @@ API = "https://api.github.com"
 DEFAULT_GROUP = "Default"
 
 
-# The path at which GitHub creates a resource.
-PATHS = {
-    types.REPOSITORY: "orgs/{owner}/repos",
-    types.RUNNER_GROUP: "orgs/{owner}/actions/runner-groups",
-    types.RULESET: "repos/{owner}/{repository}/rulesets",
-    types.VARIABLE: "repos/{owner}/{repository}/actions/variables",
-    types.ENVIRONMENT_VARIABLE: "repos/{owner}/{repository}/environments/{environment}/variables",
-    types.ORGANIZATION_VARIABLE: "orgs/{owner}/actions/variables",
-}
-# GitHub's refusal of a name that is in use: the input with the name, and the answer.
-# - A repository: quoted in github.com/rundel/ghclass/issues/14 and many other issues.
+# GitHub's refusal of a name that is in use: the path at which a resource is created, and the answer.
 # - A runner group: the status is from lindluni/actions-runner-manager. The message is that for a runner's name
 #   (github.com/runs-on/runs-on/issues/33), because no source quotes the message for a group.
 # - A ruleset: github.com/github-community-projects/safe-settings/pull/1047.
-# - A variable: terraform-provider-github v6.13.0, github/resource_github_actions_variable_test.go.
-# Names of secrets and environments are never in use: a PUT creates or overwrites them.
 IN_USE = {
-    types.REPOSITORY: (
-        "name", 422, "Repository creation failed.",
-        "{Resource:Repository Field:name Code:custom Message:name already exists on this account}",
+    types.RUNNER_GROUP: (
+        "orgs/{owner}/actions/runner-groups", 409,
+        "Already exists - A runner group with the name {name} already exists.", "",
     ),
-    types.RUNNER_GROUP: ("name", 409, "Already exists - A runner group with the name {} already exists.", ""),
-    types.RULESET: ("name", 422, "Validation Failed", "Name must be unique"),
-    **dict.fromkeys(types.VARIABLES, ("variableName", 409, "Already exists - Variable already exists", "")),
+    types.RULESET: ("repos/{owner}/{repository}/rulesets", 422, "Validation Failed", "Name must be unique"),
 }  # fmt: skip
 
 
@@ -81,17 +66,17 @@ class ExistingResources:
     # -- at Create and Update -----------------------------------------------------------------------------------------
 
     def name_in_use(self, token: str, inputs: dict[str, Any]) -> Iterator[str]:
-        """Yield GitHub's refusal if the same repository, environment or organization has a resource of this name."""
+        """Yield GitHub's refusal if the same repository or organization has a runner group or ruleset of this name."""
         if token not in IN_USE:
             return
-        key, status, message, errors = IN_USE[token]
-        name = text_of(inputs, key)
-        parents = [each for each in ("repository", "environment") if each in inputs]
-        rows = self.world.find(token)
-        if (token == types.RUNNER_GROUP and same_name(name, DEFAULT_GROUP)) or any(
-            all(same_name(text_of(one.inputs, each), text_of(inputs, each)) for each in (*parents, key)) for one in rows
+        path, status, message, errors = IN_USE[token]
+        given = {key: text_of(inputs, key) for key in ("name", "repository")}
+        if (token == types.RUNNER_GROUP and same_name(given["name"], DEFAULT_GROUP)) or any(
+            all(same_name(text_of(one.inputs, key), value) for key, value in given.items())
+            for one in self.world.find(token)
         ):
-            yield refusal_text("POST", self._path(token, inputs), status, message.format(name), errors)
+            text = message.format(name=given["name"])
+            yield refusal_text("POST", path.format(owner=self.owner, **given), status, text, errors)
 
     def missing_references(self, token: str, inputs: dict[str, Any]) -> Iterator[str]:
         """Yield GitHub's refusals of references to missing resources."""
@@ -122,10 +107,6 @@ class ExistingResources:
         """Return True if the repository is public. A repository without a lookup counts as private."""
         repository = self.repository(path)
         return repository is not None and not repository.private
-
-    def _path(self, token: str, inputs: dict[str, Any]) -> str:
-        environment = quote(text_of(inputs, "environment"), safe="")
-        return PATHS[token].format(owner=self.owner, repository=text_of(inputs, "repository"), environment=environment)
 
     def _not_found(self, path: str) -> str:
         listed = path.removeprefix("repos/")

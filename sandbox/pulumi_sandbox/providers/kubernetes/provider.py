@@ -135,12 +135,7 @@ class Kubernetes(Cloud):
     def rules(self, res: Resource) -> Iterable[Problem]:
         metadata, kind = res.inputs.get("metadata"), objects.kind(res.token)
         version = res.token.split(":")[1].removeprefix("core/")
-        if not isinstance(metadata, Mapping):
-            return
-        if kind.endswith("Patch"):
-            if res.token in self.shapes.tokens and not metadata.get("name"):
-                yield Problem("metadata.name", "patch resources require the `.metadata.name` field to be set")
-        else:
+        if isinstance(metadata, Mapping) and not kind.endswith("Patch"):
             yield from validation.check(version, kind, res.inputs)
 
     def replaces(self, token: str, path: str) -> bool | None:

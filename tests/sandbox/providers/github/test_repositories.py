@@ -6,15 +6,10 @@ from pulumi_sandbox.providers.github import types
 
 from tests.sandbox.providers.github.conftest import Hub
 
-API = "https://api.github.com"
-
 
 def test_a_repository_s_name_is_there_once(hub: Hub) -> None:
     hub.repository()
-    assert hub.refused(types.REPOSITORY, name="WEB") == (
-        f"POST {API}/orgs/acme/repos: 422 Repository creation failed. "
-        "[{Resource:Repository Field:name Code:custom Message:name already exists on this account}]"
-    )
+    assert hub.refused(types.REPOSITORY, name="web").endswith("web already exists")
 
 
 def test_a_lookup_answers_what_the_stack_made_and_a_number_of_its_own_for_everything_else(hub: Hub) -> None:

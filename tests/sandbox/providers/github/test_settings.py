@@ -106,16 +106,10 @@ def test_a_secret_that_is_there_is_overwritten_and_a_variable_is_not(hub: Hub) -
     hub.make(types.SECRET, "b", **SECRET)
     assert len(hub.world.find(types.SECRET)) == 1
     hub.make(types.VARIABLE, "a", **VARIABLE)
-    taken = "409 Already exists - Variable already exists []"
-    lower = {**VARIABLE, "variableName": "region"}
-    assert hub.refused(types.VARIABLE, **lower) == (
-        f"POST https://api.github.com/repos/acme/web/actions/variables: {taken}"
-    )
+    assert hub.refused(types.VARIABLE, **VARIABLE).endswith("web:REGION already exists")
     organization = {"variableName": "REGION", "value": "us", "visibility": "all"}
     hub.make(types.ORGANIZATION_VARIABLE, "a", **organization)
-    assert hub.refused(types.ORGANIZATION_VARIABLE, **organization) == (
-        f"POST https://api.github.com/orgs/acme/actions/variables: {taken}"
-    )
+    assert hub.refused(types.ORGANIZATION_VARIABLE, **organization).endswith("REGION already exists")
 
 
 def test_an_error_never_quotes_a_secret(hub: Hub) -> None:

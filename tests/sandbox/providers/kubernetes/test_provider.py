@@ -9,7 +9,6 @@ from typing import Any
 
 import pytest
 from pulumi_sandbox.providers.kubernetes.provider import CLUSTER_WIDE, REPLACES, Kubernetes
-from pulumi_sandbox.providers.resource import Problem
 from pulumi_sandbox.providers.values import UNKNOWN
 from pulumi_sandbox.world.store import Record
 
@@ -167,16 +166,6 @@ def test_a_chart_of_sandbox_yaml_has_the_objects_of_its_entry(tmp_path: Path) ->
     (tmp_path / "sandbox.yaml").write_text(json.dumps(entry))
     found = Bench(Kubernetes(), tmp_path).cloud.invoke("kubernetes:helm:template", {"jsonOpts": "{}"})
     assert found == ({"result": [result]}, ())
-
-
-def test_a_nameless_patch_is_refused(bench: Bench) -> None:
-    def problems(token: str, inputs: dict[str, Any]) -> list[Problem]:
-        return list(bench.cloud.rules(bench.resource(token, "app", inputs)))
-
-    assert problems("kubernetes:apps/v1:DeploymentPatch", {"metadata": {"labels": {}}}) == [
-        Problem("metadata.name", "patch resources require the `.metadata.name` field to be set")
-    ]
-    assert problems("kubernetes:example.com/v1:PriceList", {"metadata": {"name": "x"}}) == []
 
 
 def test_the_tables_name_only_kinds_the_sdk_has(bench: Bench) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 
 from pulumi_sandbox.providers.kubernetes.helm.charts import DAEMON_SET, RUNNER_SET
 from pulumi_sandbox.providers.kubernetes.objects import inner, items
-from pulumi_sandbox.providers.kubernetes.scheduling.scheduler import POD, Placement, Scheduler, may_run
+from pulumi_sandbox.providers.kubernetes.scheduling.scheduler import POD, Placement, Scheduler
 from pulumi_sandbox.providers.resource import Log
 from pulumi_sandbox.world.store import Record, World
 
@@ -84,10 +84,6 @@ class Workloads:
             placed = self.scheduler.place(spec)
             if not placed.node:
                 log(f"a runner for a job would stay Pending: {placed.message}", "warning")
-        elif not no_known_nodes:
-            nodes = self.scheduler.nodes()
-            count = sum(not may_run(spec, node) for node in nodes)
-            log(f"{row.name} runs on {count} of {len(nodes)} nodes", "info")
 
     def has_secret(self, namespace: str, name: str) -> bool:
         identity = f"{namespace}/{name}"
