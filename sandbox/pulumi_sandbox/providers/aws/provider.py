@@ -12,7 +12,7 @@ from typing import Any, ClassVar
 
 from pulumi_sandbox.providers import bridged, sandbox_file
 from pulumi_sandbox.providers.aws import lookups as own_lookups
-from pulumi_sandbox.providers.aws import permissions, pure_functions, rules, schema, types, world
+from pulumi_sandbox.providers.aws import permissions, rules, schema, types, world
 from pulumi_sandbox.providers.aws.ec2 import Ec2
 from pulumi_sandbox.providers.aws.eks import node_groups
 from pulumi_sandbox.providers.aws.eks import outputs as eks_outputs
@@ -47,7 +47,7 @@ class Aws(Cloud):
     package: ClassVar[str] = "aws"
     coerces_scalars: ClassVar[bool] = True
     always_new: ClassVar[Collection[str]] = schema.ALWAYS_NEW
-    pure: ClassVar[Mapping[str, PureFunction]] = pure_functions.FUNCTIONS
+    pure: ClassVar[Mapping[str, PureFunction]] = own_lookups.FUNCTIONS
 
     def __init__(self) -> None:
         self._server: AwsServer | None = None
