@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import json
 import os
 import re
@@ -265,3 +266,16 @@ def ambient_python() -> str:
 
 SERVE_LOCK = "serve.lock"
 """The lock of the process that serves a sandbox (`pulumi-sandbox serve`)."""
+
+
+def serving_process(workspace: Workspace) -> str | None:
+    """Return the id of the process that serves this sandbox, or None."""
+    file = workspace.root / SERVE_LOCK
+    if not file.exists():
+        return None
+    with file.open("r+") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return lock.read().strip()
+    return None
