@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -27,7 +26,7 @@ from ..isolation.limits import Limits
 from ..json_text import TooMuchError
 from ..model import Counts, Report, Side, Stack, Status
 from ..report.analysis import analyze
-from .checkout import Checkout, RunContext, Snapshot, copy
+from .checkout import Checkout, RunContext, Snapshot
 
 _PREVIEW_FAILED = "error: preview failed"
 
@@ -222,14 +221,6 @@ def _checked_out(request: Request, repository: Repository, folder: Path, say: Ca
     after = _exported("head", head, repository, replace(context, isolated_by=isolation.reading_only(*read_only)))
     if why := pulumi_files.why_not_comparable(before.project, after.project):
         raise PreviewError(why)
-    # The SDK schemas that the sandbox of the checkout has cached save two seconds. They are used only if no commit can
-    # have put them, or a symbolic link, there.
-    cache = packages.project / ".sandbox" / "cache"
-    committed = any(repository.kind(commit, repository.project / ".sandbox") for commit in (base, head))
-    if not committed and cache.is_dir() and cache.resolve() == cache:
-        (scratch / "world").mkdir()
-        with contextlib.suppress(OSError):  # another process may write there
-            copy(cache, scratch / "world" / "cache")
     names = selected_stacks(request, before, after)
     return Comparison(request, before, after, selection, packages, (base, head), names)
 

@@ -84,23 +84,6 @@ def test_a_head_with_a_submodule_at_the_path_of_the_policies_is_refused(reposito
         ask(repository, repository / "policies")
 
 
-@pytest.mark.slow
-def test_what_the_head_commits_for_the_sandbox_is_not_lent_to_the_base(repository: Path, tmp_path: Path) -> None:
-    """The working tree is the pull request's, with a link at the path of the sandbox's folder."""
-    (tmp_path / "secrets" / "cache").mkdir(parents=True)
-    (tmp_path / "secrets" / "cache" / "key.json").write_text("planted")
-    git(repository, "checkout", "-q", "-b", "change")
-    (repository / ".gitignore").write_text(".venv\n")
-    (repository / ".sandbox").symlink_to(tmp_path / "secrets")
-    (repository / "__main__.py").write_text(
-        "import os\nraise Exception(str(os.listdir(os.environ['PULUMI_SANDBOX_DIR'] + '/cache')))\n"
-    )
-    commit(repository, "change")
-    [stack] = ask(repository).stacks
-    assert "key.json" not in stack.error
-    assert "shapes-gcp" in stack.error
-
-
 @pytest.mark.usefixtures("no_engine")
 @pytest.mark.parametrize(
     ("name", "text", "expected"),

@@ -180,7 +180,11 @@ class Gcp(Cloud):
     # -- Diff ---------------------------------------------------------------------------------------------------------
 
     def replaces(self, token: str, path: str) -> bool | None:
-        return replacing.replaces(token, path)
+        answer = replacing.replaces(token, path)
+        # types.toml and the documentation know all properties that replace these types, except for a cluster.
+        if answer is None and token in types.TARGETS and token != types.CLUSTER:
+            return bool(self.documented.replaces(token, path))
+        return answer
 
     def forced_changes(self, res: Resource) -> Iterable[Change]:
         return replacing.forced_changes(res, self.site(res))

@@ -16,15 +16,15 @@ REPLACES = {
     (types.REGION_TEMPLATE, "scheduling.gracefulShutdown.maxDuration.seconds"): True,
     (types.REGION_TEMPLATE, "deletionPolicy"): False,
     (types.TEMPLATE, "tags[0]"): True,
-    (types.REGION_GROUP, "versions[0].instanceTemplate"): None,
+    (types.REGION_GROUP, "versions[0].instanceTemplate"): False,
     (types.REGION_GROUP, "baseInstanceName"): True,
     (types.REGION_GROUP, "targetSizePolicies[0].mode"): True,
     (types.REGION_GROUP, "targetSizePolicies"): True,
     (types.PROJECT_MEMBER, "condition.title"): True,
     (types.WORKER_POOL, "privateServiceConnect.routeAllTraffic"): True,
-    (types.WORKER_POOL, "workerConfig.machineType"): None,
+    (types.WORKER_POOL, "workerConfig.machineType"): False,
     (types.NODE_POOL, "nodeConfig.guestAccelerators[0].count"): True,
-    (types.NODE_POOL, "nodeConfig.labels.team"): None,
+    (types.NODE_POOL, "nodeConfig.labels.team"): False,
     (types.CLUSTER, "name"): None,
 }
 
