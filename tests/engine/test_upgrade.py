@@ -33,15 +33,13 @@ FOLLOWS = {
     "gpu-tests-builds": ("update", ["lifecycleRules[0].condition.matchesPrefixes[3]"]),
     "gpu-tests-ended-trigger": _REAPER,
     "gpu-tests-gate": _GATE,
-    # The real provider replaces these three.
-    "gpu-tests-machine-reader": ("update", ["condition.expression", "condition.title"]),
+    "gpu-tests-machine-reader": ("replace", ["condition.expression", "condition.title"]),
     "gpu-tests-machines": ("replace", ["condition"]),
     "gpu-tests-machines-role": ("update", ["permissions"]),
-    # The real provider replaces it.
-    "gpu-tests-reader": ("update", ["condition"]),
+    "gpu-tests-reader": ("replace", ["condition"]),
     "gpu-tests-reaper-trigger": _REAPER,
     "gpu-tests-settings": ("update", ["source"]),
-    "gpu-tests-writer": ("update", ["condition.expression", "condition.title"]),
+    "gpu-tests-writer": ("replace", ["condition.expression", "condition.title"]),
     **{f"{name}-release": ("update", ["chart"]) for name in ("example-ci-arc", "gke-ci-arc")},
     **{
         f"{name}-release": ("update", ["chart", "values.listenerMetrics"])
