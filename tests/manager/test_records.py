@@ -12,7 +12,7 @@ from gpu_ci.machine_records import End as RecordedEnd
 from gpu_ci.machine_records import GpuUse, JobOfMachine, MachineRecord, Parts
 from gpu_manager.decision import records
 from gpu_manager.loop import Manager
-from gpu_manager.memory import MachineHistory, MachineMemory, Memory
+from gpu_manager.memory import MachineHistory, MachineMemory, Memory, Pending
 from gpu_manager.model import End, Job, Machine, RanJob, RunKey, Runner
 from gpu_manager.ports import GithubView, Unavailable
 
@@ -279,6 +279,15 @@ def test_a_later_machine_of_the_same_name_has_its_own_record() -> None:
     world.pass_(90)
     world.pass_(100)
     assert [(each.id, each.on) for each in world.store.records] == [(ID, [(at(10), at(60))]), ("2", [(at(50), at(90))])]
+
+
+def test_a_requested_machine_does_not_have_the_job_of_an_earlier_one_of_its_name() -> None:
+    pending = Pending("l4", POOL.rungs[0], job(2, age=0), "request", NOW + 10)
+    world = World(Memory(begun=True, machines={"l4-a": MachineMemory("l4", NOW, "7")}, pending={"l4-a": pending}))
+    world.pass_(20, runner="l4-a-7")
+    assert world.store.memory.histories["l4-a"].job is None
+    world.pass_(40, on(), runner=f"l4-a-{ID}")
+    assert world.store.memory.histories["l4-a"].job is not None
 
 
 def test_a_machine_that_is_on_when_the_manager_loses_its_memory_has_a_record_from_its_start() -> None:

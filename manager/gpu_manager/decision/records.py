@@ -61,7 +61,9 @@ def update(pools: Mapping[str, Pool], observation: Observation, memory: Memory) 
         if machine.end and machine.end != history.earlier_end:
             history.end, history.reported = machine.end, machine.end.run or history.reported
     for job in observation.jobs or ():
-        if job.status == "in_progress" and (history := memory.histories.get(job.runner_name)):
+        history = memory.histories.get(job.runner_name)
+        # A machine that no list contained has no job: GitHub still shows that of an earlier machine of the same name.
+        if job.status == "in_progress" and history and history.existed:
             history.job = job
             _add_run(history, run_of(job))
     for name, history in list(memory.histories.items()):
