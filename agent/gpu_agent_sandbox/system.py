@@ -32,7 +32,6 @@ PROGRAMS = ("choom", "nft", "nvidia-smi", "prlimit", "setpriv")
 """The programs of the emulated image."""
 OWNER = "GPU_AGENT_SANDBOX_MACHINE"
 """The environment variable in every process of the runner's user; its value names the machine."""
-METADATA_SEC = 10.0
 # The limit of a socket's path: sockaddr_un.sun_path has 108 bytes (unix(7)). The agent's socket is 13 longer than its
 # folder.
 LONGEST_FOLDER = 90

@@ -77,7 +77,7 @@ def accelerators(config: Values) -> list[Values]:
 
 
 def has_gpu(config: Values) -> bool:
-    machine = machine_types.machine(machine_types.short(text_of(config, "machineType") or DEFAULT_MACHINE))
+    machine = machine_types.machine(last(text_of(config, "machineType") or DEFAULT_MACHINE))
     return bool(accelerators(config) or (machine and machine.accelerator))
 
 
@@ -142,7 +142,7 @@ def _taints(at: Located, config: Values, old: Values) -> list[Any]:
         added = [row for row in rows(old.get("effectiveTaints")) if table(row).get("key") not in before]
     else:
         added = [GPU_TAINT] if has_gpu(config) else []
-        offer = machine_types.machine(machine_types.short(text_of(config, "machineType")))
+        offer = machine_types.machine(last(text_of(config, "machineType")))
         added += [ARM_TAINT] if offer and offer.offer and offer.offer.architecture == "arm64" else []
         added += [QUEUED_TAINT] if table(at.inputs.get("queuedProvisioning")).get("enabled") else []
     keys = {row.get("key") for row in declared}

@@ -181,9 +181,9 @@ class SdkReader:
         )
 
     def type_of(self, annotation: str, folder: str, text: str) -> Type:
-        return self._type(ast.parse(annotation, mode="eval").body, folder, text)
+        return self.type_of_node(ast.parse(annotation, mode="eval").body, folder, text)
 
-    def _type(self, node: ast.expr, folder: str, text: str) -> Type:
+    def type_of_node(self, node: ast.expr, folder: str, text: str) -> Type:
         match node:
             case ast.Constant(value=str() as quoted):
                 return self.type_of(quoted, folder, text)
@@ -204,16 +204,16 @@ class SdkReader:
     def _generic(self, wrapper: str, inner: ast.expr, folder: str, text: str) -> Type:
         parts = list(inner.elts) if isinstance(inner, ast.Tuple) else [inner]
         if wrapper in TRANSPARENT:
-            return self._type(parts[0], folder, text)
+            return self.type_of_node(parts[0], folder, text)
         if wrapper in ("Sequence", "List", "list"):
-            return Type("list", (self._type(parts[0], folder, text),))
+            return Type("list", (self.type_of_node(parts[0], folder, text),))
         if wrapper in ("Mapping", "Dict", "dict"):
-            return Type("map", (self._type(parts[1], folder, text),))
+            return Type("map", (self.type_of_node(parts[1], folder, text),))
         if wrapper == "Literal":
             return Type("const", name=str(ast.literal_eval(parts[0])))
         if wrapper == "Union":
             # A union lists each object three times: as Args, as its TypedDict and as the output type.
-            kinds = [self._type(one, folder, text) for one in parts if not _repeats_object(one)]
+            kinds = [self.type_of_node(one, folder, text) for one in parts if not _repeats_object(one)]
             distinct = tuple(dict.fromkeys(kinds))
             return distinct[0] if len(distinct) == 1 else Type("union", distinct)
         raise SdkReadError(f"{self.module}/{folder}: cannot read the type {wrapper}[...]")
@@ -281,7 +281,7 @@ def _function(reader: SdkReader, token: str, folder: str, text: str, match: re.M
     required = set(REQUIRED.findall(text[start : text.find('"""', start)])) if start >= 0 else set()
     inputs = {
         wire[one.arg]: Property(
-            reader.type_of(ast.unparse(one.annotation), folder, text) if one.annotation else ANY, one.arg in required
+            reader.type_of_node(one.annotation, folder, text) if one.annotation else ANY, one.arg in required
         )
         for one in function.args.args
         if one.arg in wire

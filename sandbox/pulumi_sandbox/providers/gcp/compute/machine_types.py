@@ -30,11 +30,6 @@ class MachineType:
         return self.offer.api_gpu_count if self.offer else 0
 
 
-def short(name: str) -> str:
-    """Return the bare name of a machine type or accelerator type given as a URL."""
-    return name.rsplit("/", 1)[-1]
-
-
 @cache
 def machine(name: str) -> MachineType | None:
     """Return the machine type of this name; None if it is no name of a machine type."""

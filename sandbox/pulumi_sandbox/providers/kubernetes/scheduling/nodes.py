@@ -16,6 +16,7 @@ import gpu_catalog
 
 from pulumi_sandbox.providers.gcp.compute import machine_types
 from pulumi_sandbox.providers.gcp.gke import group_name
+from pulumi_sandbox.providers.gcp.names import last
 from pulumi_sandbox.providers.kubernetes.cluster import is_same, of_gke
 from pulumi_sandbox.providers.kubernetes.objects import inner, items, pairs
 from pulumi_sandbox.providers.kubernetes.quantities import amounts
@@ -142,10 +143,10 @@ def _of_node_group(row: Record, world: World) -> Group:
 def _of_node_pool(row: Record, zone: str) -> Group:
     """Return the group that a GKE node pool has in a zone."""
     config = inner(row.outputs, "nodeConfig") or {}
-    kind = machine_types.short(str(config.get("machineType")))
+    kind = last(str(config.get("machineType")))
     machine = machine_types.machine(kind) or machine_types.MachineType(kind)
     accelerator = next((one for _, one in items(config.get("guestAccelerators"))), {})
-    accelerator_type = machine_types.short(str(accelerator.get("type") or machine.accelerator))
+    accelerator_type = last(str(accelerator.get("type") or machine.accelerator))
     declared = {key: str(value) for key, value in pairs(config.get("labels"))}
     labels = {
         **_common_labels(kind, machine.offer),
