@@ -204,9 +204,9 @@ def deployer(tmp_path: Path) -> of_aws.Caller:
 
 NODES, ADMIN = "l4-nodes-role-1a2b3c4", "admin"
 AWS = "arn:aws:iam::aws:policy"
-ATTACHMENT, ROLE, PROFILE = aws_types.ATTACHMENT, aws_types.ROLE, aws_types.INSTANCE_PROFILE
+ATTACHMENT, ROLE, PROFILE = aws_types.ATTACHMENT, aws_types.ROLE, "aws:iam/instanceProfile:InstanceProfile"
 TRUST = {"assumeRolePolicy": "EC2"}
-RECIPE = aws_types.IMAGE_RECIPE
+RECIPE = "aws:imagebuilder/imageRecipe:ImageRecipe"
 TRIES: dict[str, tuple[bool, str, str, dict[str, Any], str]] = {
     "a role of nodes": (True, ROLE, "create", {}, NODES),
     "its policy": (True, ATTACHMENT, "create", {"role": NODES, "policyArn": f"{AWS}/AmazonEKSWorkerNodePolicy"}, ""),

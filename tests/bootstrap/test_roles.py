@@ -85,7 +85,7 @@ def test_the_gate_and_the_manager_agree_on_the_insert_of_a_machine() -> None:
 SCHEMAS = {
     token: target.schema
     for token, target in types.TARGETS.items()
-    if token in aws_permissions.RESOURCES and token != types.GROUP_TAG
+    if token in aws_permissions.RESOURCES and token != "aws:autoscaling/tag:Tag"
 }
 # Actions in the schemas that no operation of this package needs: a role has no permissions boundary and no policy of
 # its own, node groups have no SSH key, the service-linked roles exist (gpu-ci doctor), and image pipelines have no

@@ -11,6 +11,10 @@ size = pulumi.Config().require_int("size")
 network = gcp.compute.Network("web", auto_create_subnetworks=False)
 subnetwork = gcp.compute.Subnetwork("web", network=network.id, ip_cidr_range="10.8.0.0/20")
 bucket = gcp.storage.Bucket("assets", location="EU", uniform_bucket_level_access=True)
+users = gcp.organizations.get_iam_policy(
+    bindings=[{"role": "roles/compute.networkUser", "members": ["group:web@acme.com"]}]
+)
+gcp.compute.SubnetworkIAMPolicy("web", subnetwork=subnetwork.name, policy_data=users.policy_data)
 
 trust = aws.iam.get_policy_document(
     statements=[

@@ -16,7 +16,7 @@ POLICY = "aws:iam/getPolicyDocument:getPolicyDocument"
 
 @pytest.fixture(scope="module")
 def lookups() -> dict[str, Lookups]:
-    return {name: Lookups(name, partial(Shapes, name), pure=cloud_of(name).pure) for name in ("aws",)}
+    return {name: Lookups(name, partial(Shapes, name), pure=cloud_of(name).pure) for name in ("aws", "gcp")}
 
 
 def document(lookups: dict[str, Lookups], **arguments: Any) -> Any:
@@ -68,3 +68,18 @@ def test_documents_merge_by_sid_sources_first_overrides_last(lookups: dict[str, 
             {"Effect": "Allow", "Action": "own:2"},
         ],
     }
+
+
+def test_a_policy_of_google_is_ordered_as_the_real_provider_orders_it(lookups: dict[str, Lookups]) -> None:
+    condition = {"title": "night", "expression": "request.time < timestamp('2027-01-01T00:00:00Z')"}
+    bindings = [
+        {"role": "roles/viewer", "members": ["user:b@acme.com", "user:a@acme.com"], "condition": condition},
+        {"role": "roles/editor", "members": ["user:c@acme.com"]},
+    ]
+    result, _ = lookups["gcp"].answer("gcp:organizations/getIAMPolicy:getIAMPolicy", {"bindings": bindings}, {})
+    assert result["policyData"] == (
+        '{"bindings":[{"members":["user:c@acme.com"],"role":"roles/editor"},'
+        '{"condition":{"expression":"request.time \\u003c timestamp(\'2027-01-01T00:00:00Z\')","title":"night"},'
+        '"members":["user:a@acme.com","user:b@acme.com"],"role":"roles/viewer"}]}'
+    )
+    assert (result["bindings"], result["id"].isdigit()) == (bindings, True)

@@ -26,13 +26,9 @@ ROLE = "aws:iam/role:Role"
 ROLE_POLICY = "aws:iam/rolePolicy:RolePolicy"
 ATTACHMENT = "aws:iam/rolePolicyAttachment:RolePolicyAttachment"
 POLICY = "aws:iam/policy:Policy"
-INSTANCE_PROFILE = "aws:iam/instanceProfile:InstanceProfile"
 OIDC_PROVIDER = "aws:iam/openIdConnectProvider:OpenIdConnectProvider"
-GROUP_TAG = "aws:autoscaling/tag:Tag"
 TAG = "aws:ec2/tag:Tag"
 AMI = "aws:ec2/ami:Ami"
-IMAGE_COMPONENT = "aws:imagebuilder/component:Component"
-IMAGE_RECIPE = "aws:imagebuilder/imageRecipe:ImageRecipe"
 
 
 @dataclass(frozen=True)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from functools import cached_property
 from typing import Any, ClassVar
 
@@ -37,7 +37,7 @@ from pulumi_sandbox.providers.machines import settings as guest_settings
 from pulumi_sandbox.providers.machines.local_server import LocalServer
 from pulumi_sandbox.providers.machines.local_services import LocalServices
 from pulumi_sandbox.providers.machines.vm_processes import VmProcesses
-from pulumi_sandbox.providers.resource import Problem, Refused, Resource
+from pulumi_sandbox.providers.resource import Problem, PureFunction, Refused, Resource
 from pulumi_sandbox.providers.sandbox_file import SettingsError
 from pulumi_sandbox.providers.sdk.reader import snake
 from pulumi_sandbox.providers.sdk.replace import LOCATION_INPUTS
@@ -54,6 +54,7 @@ PREFIX_DIGITS = 26
 class Gcp(Cloud):
     package: ClassVar[str] = "gcp"
     always_new: ClassVar[Collection[str]] = LOCATION_INPUTS
+    pure: ClassVar[Mapping[str, PureFunction]] = {permissions.GET_POLICY: permissions.policy_document}
 
     def __init__(self) -> None:
         self._lock = threading.RLock()

@@ -26,7 +26,7 @@ def recipe(component: str) -> dict[str, Any]:
 
 
 def test_the_id_of_a_component_is_the_arn_of_its_build_version(amazon: Amazon) -> None:
-    made = amazon.make(types.IMAGE_COMPONENT, "pull", COMPONENT)
+    made = amazon.make("aws:imagebuilder/component:Component", "pull", COMPONENT)
     assert made.id == f"{START}:component/staging-nodes-pull/1.0.7/1"
     assert made.outputs["arn"] == made.id
 
@@ -40,15 +40,15 @@ def test_the_id_of_a_component_is_the_arn_of_its_build_version(amazon: Amazon) -
 )  # fmt: skip
 def test_a_component_that_image_builder_refuses_is_refused(amazon: Amazon, changes: dict[str, Any], text: str) -> None:
     given = {key: value for key, value in {**COMPONENT, **changes}.items() if value is not None}
-    [problem] = amazon.problems(types.IMAGE_COMPONENT, given)
+    [problem] = amazon.problems("aws:imagebuilder/component:Component", given)
     assert problem.startswith(text)
 
 
 def test_the_same_version_of_a_recipe_cannot_be_created_twice(amazon: Amazon) -> None:
-    component = amazon.make(types.IMAGE_COMPONENT, "pull", COMPONENT)
-    amazon.make(types.IMAGE_RECIPE, "recipe", recipe(component.id))
+    component = amazon.make("aws:imagebuilder/component:Component", "pull", COMPONENT)
+    amazon.make("aws:imagebuilder/imageRecipe:ImageRecipe", "recipe", recipe(component.id))
     with pytest.raises(Refused, match=f"{START}:image-recipe/nodes/1.0.7 already exists"):
-        amazon.make(types.IMAGE_RECIPE, "again", recipe(component.id))
+        amazon.make("aws:imagebuilder/imageRecipe:ImageRecipe", "again", recipe(component.id))
 
 
 def test_the_tag_of_a_missing_image_is_refused(amazon: Amazon) -> None:

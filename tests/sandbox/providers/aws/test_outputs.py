@@ -89,7 +89,9 @@ def test_the_scaling_group_of_a_node_group_takes_tags(account: Amazon) -> None:
     name = account.make(types.NODE_GROUP, "l4", NODE_GROUP).outputs["resources"][0]["autoscalingGroups"][0]["name"]
     key = "k8s.io/cluster-autoscaler/node-template/resources/nvidia.com/gpu"
     tag = {"key": key, "value": "1", "propagateAtLaunch": False}
-    assert account.make(types.GROUP_TAG, "t", {"autoscalingGroupName": name, "tag": tag}).id == f"{name},{key}"
+    assert (
+        account.make("aws:autoscaling/tag:Tag", "t", {"autoscalingGroupName": name, "tag": tag}).id == f"{name},{key}"
+    )
 
 
 def preview(amazon: Amazon, before: Any, **changes: Any) -> dict[str, Any]:

@@ -22,14 +22,14 @@ REPLACED = {
     (types.ROLE_POLICY, "policy"): False,
     (types.ROLE_POLICY, "role"): True,
     (types.POLICY, "description"): True,
-    (types.INSTANCE_PROFILE, "role"): False,
+    ("aws:iam/instanceProfile:InstanceProfile", "role"): False,
     # Where the provider's word counts and CloudFormation's does not.
     (types.PLACEMENT_GROUP, "tags.a"): False,
     (types.PLACEMENT_GROUP, "strategy"): True,
     (types.NODE_GROUP, "launchTemplate.id"): True,
     (types.CLUSTER, "encryptionConfig"): False,
-    (types.GROUP_TAG, "tag.key"): True,
-    (types.GROUP_TAG, "tag.value"): False,
+    ("aws:autoscaling/tag:Tag", "tag.key"): True,
+    ("aws:autoscaling/tag:Tag", "tag.value"): False,
 }
 
 

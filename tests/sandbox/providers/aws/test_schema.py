@@ -7,7 +7,6 @@ import sys
 from typing import Any
 
 import pytest
-from pulumi_sandbox.providers.aws import types
 from pulumi_sandbox.providers.values import UNKNOWN
 
 from tests.sandbox.providers.aws.conftest import Amazon
@@ -60,6 +59,6 @@ def test_what_a_preview_does_not_know_is_not_held_against_it(amazon: Amazon) -> 
 def test_a_tag_may_have_any_name_and_one_of_a_scaling_group_has_its_parts(amazon: Amazon) -> None:
     assert amazon.node_group(tags={"Key": "a", "value": "b"}) == amazon.template(tags={"key": "a"}) == []
     tag = {"key": "k" * 129, "value": "v", "propagateAtLaunch": True}
-    assert amazon.problems(types.GROUP_TAG, {"autoscalingGroupName": "g", "tag": tag}) == [
+    assert amazon.problems("aws:autoscaling/tag:Tag", {"autoscalingGroupName": "g", "tag": tag}) == [
         "tag.key: key is too long (maxLength: 128)"
     ]
