@@ -145,7 +145,9 @@ class FakeGithub:
             if vm.runner_id == runner.id:
                 if vm.job is not None:
                     return False
-                vm.runner_id, vm.off_at = 0, None if vm.hung else self.world.now + 20
+                # The agent says this of each runner that ends without a job.
+                vm.runner_id, vm.ended = 0, "runner-failed"
+                vm.off_at = None if vm.hung else self.world.now + 20
         self.faulty.after()
         return True
 

@@ -213,6 +213,10 @@ class World:
         """Return Google's id of a new machine. It is new even if an earlier machine had the same name."""
         return f"{self.chance.randrange(10**12):012}{self.number():07}"
 
+    def mailbox_id(self) -> str:
+        """Return the id of a new machine with a mailbox."""
+        return f"{self.chance.getrandbits(48):012x}"
+
     def stray_runners(self) -> set[str]:
         """Return the names of the runners at GitHub that only the manager could unregister."""
         return {name for number, name in self.registered.items() if number in self.by_manager}

@@ -67,6 +67,7 @@ class Mailboxes:
         # Only the manager with the lease writes records, and none is changed, so each is read once.
         self._records: dict[str, Record] = {}
         self.channel = MailboxChannel(manager, objects)
+        self.new_id: Callable[[], str] = lambda: secrets.token_hex(6)
 
     def open(
         self, pool: Pool, insert: Insert, definition: Definition, host: Host = "ec2", earlier: Record | None = None
@@ -138,7 +139,7 @@ class Mailboxes:
     def _open(
         self, key: str, pool: Pool, insert: Insert, definition: Definition, host: Host, earlier: Record | None
     ) -> Record:
-        machine_id, rung = secrets.token_hex(6), insert.rung
+        machine_id, rung = self.new_id(), insert.rung
         # A machine that waits stopped fetches its boot document when it is started for a job.
         boot_sec = MOST_SIGNED_SEC if pool.kept else min(pool.boot_sec, MOST_SIGNED_SEC)
         # The document comes before the record, because the record has its digest.

@@ -101,12 +101,16 @@ class JarvisLabs(MailboxSupplier):
 
     def start_again(self, machine: Machine, request_id: str) -> str:  # noqa: ARG002 - the API has no request ids
         subject = f"the start of {machine.name} in {machine.zone}"
-        row = self._find(machine.id, machine.region, subject)
+        found = self._all(machine.id, subject)
+        row = next(iter(found), None)
         status = row.value.status if row else "missing"
         if status in ("running", "resuming") and END not in self._mailboxes.mail().get(machine.id, ()):
             return machine.id
         if row is None or status != "paused":
             raise Unavailable(f"{subject}: the VM is {status}, and not paused yet")
+        if sum(not each.is_ended for each in found) > 1:
+            # Either could be booted as this machine.
+            raise Unavailable(f"{subject}: a second VM of the machine is not deleted yet")
         self._check_capacity(subject, row.value.zone, row.value.machine_type)
         self._mailboxes.renew(machine)
         with converted_object_errors():
@@ -125,13 +129,17 @@ class JarvisLabs(MailboxSupplier):
         return self._ordered(self._own(self._vms("the machines")))
 
     def _find(self, machine_id: str, region: str, subject: str) -> Row | None:  # noqa: ARG002 - one list
+        return next(iter(self._all(machine_id, subject)), None)
+
+    def _all(self, machine_id: str, subject: str) -> Sequence[Row]:
+        """Return the VMs of one machine, with the booted one first."""
         holders = self._holders()
         found = [
             each for each in self._vms(subject) if machine_id in (holders.get(each.record.id, each.record.id), each.key)
         ]
         if len(found) > len(self._own(found)):
             raise Refused(f"{subject}: it is a VM of another manager")
-        return next(iter(self._ordered(found)), None)
+        return self._ordered(found)
 
     def _holders(self) -> dict[str, str]:
         """Return the id of the last machine on each host, by the id in the name of its VM."""

@@ -235,6 +235,7 @@ class SimulatedEc2(Ec2):
         ahead_sec = world.chance.choice((0.0, 3600.0, -3600.0))
         bucket = Bucket(world, faulty)
         super().__init__("staging", BUCKET, lambda *_: bucket, lambda: world.now + ahead_sec, lambda: world.now)
+        self._mailboxes.new_id = world.mailbox_id
         self._clients = Client(world, faulty, stockouts)  # type: ignore[assignment]
         self.world = world
         self.channel = FakeCompute(world, faulty, stockouts)

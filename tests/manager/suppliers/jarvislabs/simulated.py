@@ -1,8 +1,8 @@
 """Jarvis Labs in the simulated world. The supplier itself runs on it, with the records of its mailbox.
 
 A repeated request makes another VM, and a VM is listed some seconds after its request. Sometimes one request makes two
-VMs. A VM boots when its script is sent, and is listed as running after its agent has switched it off. Only the channel
-is that of the other histories.
+VMs. In some worlds deletes rarely work. A VM boots when its script is sent, and is listed as running after its agent
+has switched it off. Only the channel is that of the other histories.
 """
 
 from __future__ import annotations
@@ -66,6 +66,10 @@ class JarvisWorld(World):
     doubled: int = 0
     scripts: int = 0
     """The number of boot scripts that were sent."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self.lost_deletes = self.chance.choice((0.0, 0.0, 0.9))
 
     def forge(self) -> None:
         """Do nothing: only the account's API key makes VMs."""
@@ -179,6 +183,8 @@ class SimulatedApi:
 
     def destroy(self, row: Row) -> None:
         self.faulty.before()
+        if self.world.faults and self.world.chance.random() < self.world.lost_deletes:
+            raise ApiError("unavailable", 503)
         rented = self.world.rented.get(row.number)
         if rented and rented.gone_at is None:
             if rented.vm and rented.vm.job:
@@ -269,6 +275,7 @@ class SimulatedJarvisLabs(JarvisLabs):
         ahead_sec, api = world.chance.choice((0.0, 3600.0, -3600.0)), SimulatedApi(world, faulty, stockouts)
         clocks = {"unix": lambda: world.now + ahead_sec, "monotonic": lambda: world.now}
         super().__init__("staging", MAILBOX, lambda _: Bucket(world, faulty), api=api, boots=api, **clocks)  # type: ignore[arg-type]
+        self._mailboxes.new_id = world.mailbox_id
         self.world, self.channel = world, Channel(world, faulty, stockouts)
         write_template(Bucket(world, Faulty(world, 0, 0)))
 

@@ -340,6 +340,21 @@ def test_a_machine_on_standby_keeps_its_id_with_another_vm_and_gets_a_new_key(ac
         supplier.stop(machine)
 
 
+def test_a_machine_on_standby_does_not_start_while_it_has_a_second_vm(account: Rented) -> None:
+    supplier, machine = started(account)
+    until(account.ssh.scripts, "the boot script")
+    for name in ("key", "end"):
+        account.bucket.write(f"staging/mail/{machine.id}/{name}", b'{"reason": "stopped"}')
+    supplier.stop(machine)
+    [(number, row)] = account.fake.machines.items()
+    account.fake.machines[number + 1] = row | {"machine_id": number + 1, "status": "Running"}
+    with pytest.raises(Unavailable, match="second VM"):
+        supplier.start_again(machine, "request-1")
+    [twin] = [each for each in supplier.list([account.pool("waits")]) if each.id != machine.id]
+    supplier.delete(twin)
+    assert supplier.start_again(machine, "request-1") == machine.id
+
+
 def ended(account: Rented, supplier: JarvisLabs, own: JarvisPool, reason: str = "job-done") -> Machine:
     """Return the only machine, after its job has ended."""
     machine = until(lambda: next((each for each in supplier.list([own]) if each.status == "RUNNING"), None), "it")
