@@ -226,10 +226,13 @@ class Agent:
         deadline = self._prepare(runner)
         if config.registered_by == "manager":
             # The manager reads new keys periodically. This time does not count as time for the runner's download.
-            deadline = deps.clock.now() + runner.register_sec
+            deadline = deps.clock.now() + runner.register_sec + runner.warm_sec
         channel.step("register", deadline - deps.clock.now())
         registration = registrar.register(deps.host.name(), runner, deadline)
         try:
+            if runner.warm_sec:
+                # It may have waited for hours since its check.
+                _require_healthy(deps.gpu_problem())
             _write_mark(self._mark)
             running = deps.start(registration)
         except BaseException:

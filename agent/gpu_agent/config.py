@@ -62,6 +62,8 @@ class RunnerConfig:
     """Seconds that the runner waits for a job."""
     register_sec: int = 300
     """Seconds for download, unpacking and registration together."""
+    warm_sec: int = 0
+    """Further seconds that the machine waits for a registration by the runner manager, with its check passed."""
     notice_grace_sec: int = 10
     """Seconds that an armed job gets after a notice, before it is interrupted."""
     work_folder: str = "_work"

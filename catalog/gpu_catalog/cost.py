@@ -62,7 +62,7 @@ class PoolCost:
     def estimated(self) -> bool:
         return self.price is not None and self.price.estimated
 
-    def _times(self, count: int) -> float | None:
+    def _times(self, count: float) -> float | None:
         if count == 0:
             return 0.0
         return None if self.price is None else round(count * self.price.usd_per_hour, 4)

@@ -288,7 +288,8 @@ class Demand:
     market: Market
     region: str
     max_machines: int
-    machines_at_rest: int = 0
+    machines_at_rest: float = 0
+    """The number of machines that run without jobs, on average."""
     stopped_machines: int = 0
     """The number of stopped machines, in addition to `max_machines`. Each has a boot disk, but uses no GPU."""
     machines_of_a_check: int = 0

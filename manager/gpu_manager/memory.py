@@ -99,6 +99,8 @@ class MachineMemory:
     """When the manager first found that no queued job needs the machine."""
     unregistered: bool = False
     """True if the manager registers its runner and has not sent the registration yet."""
+    warm_sec: int = 0
+    """Seconds that it may wait for a job in addition to boot_sec, since it was ready; 0 for a machine that does not."""
     condemned: bool = False
     """True if the manager has decided to delete the machine although it is on."""
     job: JobKey | None = None

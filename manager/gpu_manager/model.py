@@ -7,7 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from datetime import datetime
 from typing import Annotated, Literal, NamedTuple, TypeVar
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from gpu_catalog.locations import region_of
 from gpu_ci.machine_records import GpuUse, JobOfMachine
@@ -114,6 +116,53 @@ def _not_empty(rungs: tuple[_Offer, ...]) -> tuple[_Offer, ...]:
 Rungs = Annotated[tuple[_Offer, ...], AfterValidator(_not_empty)]
 
 
+_DAYS = ("mon", "tue", "wed", "thu", "fri", "sat", "sun")
+_TimeOfDay = Annotated[str, Field(pattern=r"^([01][0-9]|2[0-3]):[0-5][0-9]$")]
+
+
+def _time_zone(name: str) -> str:
+    try:
+        ZoneInfo(name)
+    except (ZoneInfoNotFoundError, ValueError, OSError):
+        raise ValueError(f"{name!r} is not a time zone that this computer knows") from None
+    return name
+
+
+@pydantic_dataclass(frozen=True, config=CONFIGURED)
+class Schedule:
+    """The times of a week."""
+
+    days: tuple[Literal["mon", "tue", "wed", "thu", "fri", "sat", "sun"], ...]
+    """The days on which the times begin."""
+    start: _TimeOfDay
+    """When the times of a day begin."""
+    end: _TimeOfDay
+    """When they end; on the next day if it is not after start."""
+    time_zone: Annotated[str, AfterValidator(_time_zone)]
+    """A time zone of the IANA database."""
+
+    def has(self, unix: float) -> bool:
+        """Return True if the time belongs to the schedule."""
+        local = datetime.fromtimestamp(unix, ZoneInfo(self.time_zone))
+        now, today = local.strftime("%H:%M"), _DAYS[local.weekday()]
+        if self.start < self.end:
+            return today in self.days and self.start <= now < self.end
+        yesterday = _DAYS[local.weekday() - 1]
+        return (today in self.days and now >= self.start) or (yesterday in self.days and now < self.end)
+
+
+@pydantic_dataclass(frozen=True, config=CONFIGURED)
+class Warm:
+    """Machines that are on and wait for a job, without a runner."""
+
+    size: Annotated[int, Field(ge=1, le=1000)]
+    """The number of machines, 1 to 1000."""
+    schedule: Schedule
+    """When they wait."""
+    most_wait_sec: Annotated[int, Field(ge=600, le=43200)]
+    """Seconds after which a waiting machine is replaced, 600 to 43200."""
+
+
 @pydantic_dataclass(frozen=True, config=CONFIGURED)
 class Pool:
     """A pool, as the stack's output `manager` has it. A supplier may have a subclass with its own forms of fields."""
@@ -152,6 +201,8 @@ class Pool:
     """Seconds that a job may be queued before its workflow run is cancelled, 300 to 86400; never by default."""
     standby: int = Field(default=0, ge=0, le=1000)
     """The number of stopped machines that wait for jobs, 0 to max. It needs registeredBy: manager."""
+    warm: Warm | None = None
+    """The machines that are on and wait for jobs; none by default. It needs registeredBy: manager."""
     supplier: str = DEFAULT_SUPPLIER
     """The supplier of the machines."""
 
@@ -166,7 +217,14 @@ class Pool:
             raise ValueError(
                 "standby: needs registeredBy: manager, because a machine that registers itself cannot wait stopped"
             )
+        if self.warm and (self.warm.size > self.max or self.registered_by != "manager"):
+            raise ValueError("warm: needs registeredBy: manager, and a size of at most max")
         return self
+
+    @property
+    def ready_sec(self) -> int:
+        """Seconds from the start of a machine after which it has a runner, or is of no use."""
+        return self.boot_sec + (self.warm.most_wait_sec if self.warm else 0)
 
     @property
     def kept(self) -> int:

@@ -135,7 +135,7 @@ def overdue(
     standby = {pool.name: pool.kept for pool in pools}
     for machine in sorted(machines, key=lambda each: each.name):
         pool, runner = by_name.get(machine.pool), _runner_of(machine, runners or ())
-        boot_sec = max(each.boot_sec for each in ([pool] if pool else pools)) + _GRACE_SEC
+        boot_sec = max(each.ready_sec for each in ([pool] if pool else pools)) + _GRACE_SEC
         idle_sec = boot_sec + max(each.idle_sec for each in ([pool] if pool else pools))
         limit_sec = pool.max_run_duration_sec if pool else _LONGEST_SEC
         if older_than_sec is not None:

@@ -280,6 +280,25 @@ def test_a_machine_of_the_pool_proves_its_gpu_registers_once_and_takes_one_job()
     ]
 
 
+@pytest.mark.parametrize("problem", ["", "GPU 0 is lost"])
+def test_a_warm_machine_waits_longer_for_its_registration_and_looks_at_its_gpu_again(problem: str) -> None:
+    fakes = Fakes(by_manager=True)
+    fakes.attributes["gpu-agent-config"] = json.dumps(
+        config(registered_by="manager", runner={**RUNNER, "warm_sec": 3600})
+    )
+    looks = iter(("", problem))
+
+    def look() -> str:
+        fakes.does("look")
+        return next(looks)
+
+    fakes.look = look  # type: ignore[method-assign]
+    assert fakes.end()[0] == ("gpu-unhealthy" if problem else "job-done")
+    rest = ["remove 5"] if problem else ["start blob", "STEP waiting 400 s"]
+    begin = ["STEP register 3900 s", "register l4-x7k2-42", "look", *rest]
+    assert fakes.did[fakes.did.index(begin[0]) :][: len(begin)] == begin
+
+
 def test_a_check_machine_rehearses_before_its_verdict_and_registers_nothing() -> None:
     fakes = Fakes(role="check")
     assert fakes.end() == ("rehearsed", "1 x NVIDIA L4 computes")

@@ -372,6 +372,10 @@ class World:
         elif vm.silent and self._passes_since(self._known_since(vm) + BOOT_SEC + 60 + PASS_SEC) > MOST_TRIES:
             raise BrokenRuleError(f"{machine.name}: no runner for {self.now - vm.created:.0f} s, and it is still there")
 
+    def _warm_sec(self, vm: Vm) -> int:
+        warm = next(each.warm for each in self.pools if each.name == vm.machine.pool)
+        return warm.most_wait_sec if warm else 0
+
     def _idle_sec(self, vm: Vm) -> int:
         return IDLE_SEC + (LATE_SEC if vm.machine.registered_by == "manager" else 0)
 
@@ -395,7 +399,7 @@ class World:
                 vm.runner_id, vm.idle_since = vm.sent, self.now
             else:
                 self._set(vm, "TERMINATED", End("runner-failed"))
-        elif not vm.sent and self.now - vm.published_at > REGISTER_SEC:
+        elif not vm.sent and self.now - vm.published_at > REGISTER_SEC + self._warm_sec(vm):
             self._set(vm, "TERMINATED", End("not-registered"))
 
     def busy(self, runner: str) -> bool:

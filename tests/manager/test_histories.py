@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 from gpu_manager.decision.names import slug
-from gpu_manager.model import Start
+from gpu_manager.model import Schedule, Start, Warm
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -23,13 +23,16 @@ POOLS = [
     pool("l4", 3, "self-hosted", "gpu", "l4", standby=2),
     pool("t4", 1, "self-hosted", "gpu", "t4", market="standard", registered_by="machine"),
 ]
+# The histories begin on a Monday at 13:46, and settle after 14:10.
+_TIMES = Schedule(days=("mon",), start="13:00", end="14:10", time_zone="UTC")
+WITH_WARM = [replace(each, warm=Warm(1, _TIMES, 600)) if each.standby else each for each in POOLS]
 BY_MACHINE = [replace(each, registered_by="machine", standby=0) for each in POOLS]
 SETTLED_PASSES = round((4 * (BOOT_SEC + IDLE_SEC) + 3600) / PASS_SEC)
 
 
 def history(seed: int) -> History:
     """Return a history on Compute Engine."""
-    pools = POOLS if seed % 2 else BY_MACHINE
+    pools = (BY_MACHINE, POOLS, BY_MACHINE, WITH_WARM)[seed % 4]
     return history_in(World(seed, list(pools), skew_sec=(-600.0, 0.0, 600.0)[seed % 3]))
 
 

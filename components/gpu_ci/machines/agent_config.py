@@ -67,7 +67,7 @@ def config_of(
 
 def _registration_config(registration: Registration) -> dict[str, Any]:
     """Return the settings of the runner. If the machine registers its runner, also return the settings of the App."""
-    github, runner, labels = registration
+    github, runner, labels = registration[:3]
     settings = {
         "version": runner.version,
         "sha256": runner.archives,
@@ -75,6 +75,7 @@ def _registration_config(registration: Registration) -> dict[str, Any]:
         "idle_sec": runner.idle_sec,
         "register_sec": runner.register_sec,
         "notice_grace_sec": runner.notice_grace_sec,
+        **({"warm_sec": registration.warm_sec} if registration.warm_sec else {}),
     }
     if github.registered_by == "manager":
         return {"registered_by": "manager", "runner": settings}

@@ -213,3 +213,4 @@ class Registration(NamedTuple):
     github: RunnerGithub
     runner: RunnerSettings
     labels: list[str]
+    warm_sec: int = 0

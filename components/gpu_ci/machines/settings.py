@@ -3,13 +3,32 @@
 from __future__ import annotations
 
 from typing import Annotated, Literal
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
-from pydantic import Field, StringConstraints
+from pydantic import AfterValidator, Field, StringConstraints
 
 from ..args import Args, Integer
+from ..errors import invalid
 
 # GitHub does not publish its rule for labels. This pattern has no comma, because labels are passed as a list with
 # commas.
+TimeOfDay = Annotated[str, StringConstraints(pattern=r"^([01][0-9]|2[0-3]):[0-5][0-9]$")]
+DAY_MIN = 24 * 60
+
+
+def _time_zone(name: str) -> str:
+    try:
+        ZoneInfo(name)
+    except (ZoneInfoNotFoundError, ValueError, OSError):
+        raise invalid(
+            "is not a time zone",
+            "no-time-zone",
+            expected="a name of the IANA database, such as Europe/Berlin",
+            hint="UTC has no summer time",
+        ) from None
+    return name
+
+
 RunnerLabel = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,99}$")]
 
 
@@ -25,6 +44,45 @@ class SmokeSettings(Args):
     on_no_capacity: Literal["fail", "unproven"] = Field(
         default="fail",
         description="what to do if no zone has a machine for the check: fail, or use the template unproven",
+    )
+
+
+class Schedule(Args):
+    """The times of a week, in hours of a time zone."""
+
+    days: Annotated[list[Literal["mon", "tue", "wed", "thu", "fri", "sat", "sun"]], Field(min_length=1)] = Field(
+        default=["mon", "tue", "wed", "thu", "fri"], description="the days on which the times begin"
+    )
+    start: TimeOfDay = Field(default="08:00", description="when the times of a day begin, such as 08:00")
+    end: TimeOfDay = Field(
+        default="18:00",
+        description="when they end; on the next day if it is not after start, so 00:00 to 00:00 is 24 h",
+    )
+    time_zone: Annotated[str, AfterValidator(_time_zone)] = Field(
+        default="UTC", description="a time zone of the IANA database, such as Europe/Berlin"
+    )
+
+    @property
+    def fraction(self) -> float:
+        """The part of a week that the times cover, 0 to 1."""
+        first, last = (int(each[:2]) * 60 + int(each[3:]) for each in (self.start, self.end))
+        return ((last - first) % DAY_MIN or DAY_MIN) * len(set(self.days)) / (7 * DAY_MIN)
+
+
+class Warm(Args):
+    """Machines that are on, have passed their check, and wait for a job, at the times of a schedule.
+
+    Each one costs as a machine with a job. The GPU is checked again before a job.
+    """
+
+    size: Integer = Field(ge=1, le=1000, description="the number of waiting machines, 1 to 1000 and at most max")
+    schedule: Schedule = Field(default=Schedule(), description="when they wait; by default Monday to Friday, UTC")
+    most_wait_sec: Integer = Field(
+        default=14400,
+        ge=600,
+        le=43200,
+        description="seconds after which a waiting machine is replaced, 600 to 43200; the time limit of the pool's "
+        "machines is that much longer",
     )
 
 

@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from ..memory import Memory, from_json, to_json
 from ..model import Action, JobKey, Machine, Observation, Pool, Reason, Runner
-from . import capacity, jobs, machines, records, registrations, reruns, standby, timeouts
+from . import capacity, jobs, machines, records, registrations, reruns, standby, timeouts, warm
 from .names import slug
 
 # How long a machine may be missing from lists after its insert has ended without an error.
@@ -108,14 +108,19 @@ def decide(pools: Sequence[Pool], observation: Observation, old_memory: Memory) 
         # Some of the other spare machines stay for standby. The rest is removed.
         unregistered = [machine for machine, runner in removable[:spare] if runner is None]
         stopped = [machine for machine, _ in supply.stopped]
+        waiting_on = {each.name for each in warm.keep(pool, unregistered, observation, memory)}
+        unregistered = [each for each in unregistered if each.name not in waiting_on]
         staying = {each.name for each in standby.keep_unneeded(pool, unregistered, stopped, observation, memory)}
+        staying |= waiting_on
         removable = [each for each in removable if each[0].name not in staying]
         actions += machines.remove_surplus(removable, spare - len(staying), memory, observation.now)
-        actions += registrations.due(pool, free, observation, memory)
+        needed = [each for each in free if each.name not in waiting_on]
+        actions += registrations.due(pool, needed, observation, memory)
         if pool.name not in pools_with_waiting_jobs and not supply.cost_cap:
             unassigned = [*supply.spare, *supply.booting]
             existing = standby.count_standby(pool, len(stopped), unassigned, observation, memory)
-            actions += standby.refill(pool, existing, supply.count, memory, observation.now)
+            wanted = pool.standby + warm.size(pool, observation.now)
+            actions += standby.refill(pool, wanted, existing, supply.count, memory, observation.now)
     actions += standby.stops(observation, memory)
     return Decision(tuple(actions), memory, result.assigned, {**reasons, **result.reasons})
 

@@ -134,8 +134,9 @@ def remove_without_runner(pools: Mapping[str, Pool], observation: Observation, m
         else:
             # A machine may be in STAGING for minutes before its agent starts.
             since = entry.first_seen if entry.running_since is None else entry.running_since
-            late = not entry.registered and observation.now - since > entry.boot_sec + LATE_SEC
-            reason = f"no runner within {entry.boot_sec + LATE_SEC:.0f} s"
+            most_sec = entry.boot_sec + entry.warm_sec + LATE_SEC
+            late = not entry.registered and observation.now - since > most_sec
+            reason = f"no runner within {most_sec:.0f} s"
         if late and runner is not None:
             yield RemoveRunner(runner, machine, reason)
         elif late:

@@ -89,7 +89,7 @@ def keep_unneeded(
     """
     stopping = sum(is_stopping(machine, memory) for machine in observation.machines or () if machine.pool == pool.name)
     free_places = pool.standby - len(stopped) - stopping
-    fitting = [machine for machine in unneeded if _can_start_later(pool, machine, memory)]
+    fitting = [machine for machine in unneeded if may_wait(pool, machine, memory)]
     fitting.sort(key=lambda each: not has_new_key(each, memory.machines[each.name]))
     for machine in fitting[: max(free_places, 0)]:
         entry = memory.machines[machine.name]
@@ -128,15 +128,15 @@ def count_standby(pool: Pool, stopped: int, spare: Collection[str], observation:
     return stopped + stopping + on_the_way
 
 
-def refill(pool: Pool, existing: int, count: int, memory: Memory, now: float) -> Iterator[Insert]:
-    """Create machines for standby, within the pool's maximum and never at a place with a recent stockout.
+def refill(pool: Pool, wanted: int, existing: int, count: int, memory: Memory, now: float) -> Iterator[Insert]:
+    """Create machines that wait for jobs, within the pool's maximum and never at a place with a recent stockout.
 
-    `existing` is the number of machines on standby or on the way to it (`count_standby`). `count` is the number of the
-    pool's machines that are on.
+    `wanted` is their number, stopped or on. `existing` is the number of those that exist or are on the way to it
+    (`count_standby`). `count` is the number of the pool's machines that are on.
     """
     entry = memory.standby.setdefault(pool.name, StandbyMemory())
     rungs = _standby_rungs(pool, memory)
-    while rungs and existing < pool.standby and count < pool.max and now >= _next_try(entry, pool):
+    while rungs and existing < wanted and count < pool.max and now >= _next_try(entry, wanted):
         rung = capacity.choose(pool, rungs, memory, now)
         if not isinstance(rung, Offer):
             return
@@ -180,19 +180,19 @@ def is_stopping(machine: Machine, memory: Memory) -> bool:
     return not machine.off and entry.stopped_for_later and machine.name not in memory.pending
 
 
-def _can_start_later(pool: Pool, machine: Machine, memory: Memory) -> bool:
+def may_wait(pool: Pool, machine: Machine, memory: Memory) -> bool:
     """Return True if the pool would create an equal machine now. Any other machine must not start later."""
     rung = pool.rung_of(machine)
     return rung is not None and rung.market == pool.rungs[0].market and machine.template not in memory.stopped
 
 
-def _next_try(entry: StandbyMemory, pool: Pool) -> float:
-    """Return when the next machine for standby may be created.
+def _next_try(entry: StandbyMemory, wanted: int) -> float:
+    """Return when the next machine that waits for jobs may be created.
 
-    As many machines as the pool's standby are created at once. Until one of them is ready, each further machine follows
+    As many machines as wanted are created at once. Until one of them is ready, each further machine follows
     after a pause, which grows as for a place without capacity.
     """
-    failures = entry.unproven - pool.standby
+    failures = entry.unproven - wanted
     if failures < 0:
         return 0.0
     return entry.last_made + capacity.pause_sec(failures + 1)

@@ -80,6 +80,18 @@ def test_a_pool_asks_for_the_machines_that_wait_stopped() -> None:
     assert RunnerPoolArgs(**chosen).demand("l4").stopped_machines == 3
 
 
+def test_machines_that_wait_cost_in_their_times_and_keep_the_whole_time_limit_for_their_job() -> None:
+    warm = {"size": 2, "schedule": {"days": ["mon", "tue"], "start": "22:00", "end": "04:00"}, "mostWaitSec": 3600}
+    github = {"owner": "acme", "runnerGroup": "gpus"}
+    args = RunnerPoolArgs(**RunnerPool.EXAMPLE, **WIRING, github=github, maxRunDurationSec=7200, warm=warm)
+    demand, registration = args.demand("l4"), args.registration_of("l4")
+    assert (demand.machines_at_rest, demand.max_run_sec) == (2 * 12 / 168, 10800)
+    assert registration is not None
+    assert registration.warm_sec == 3600
+    entry = args.managed_entry("l4")["warm"]
+    assert entry == {**warm, "schedule": {**warm["schedule"], "timeZone": "UTC"}}  # type: ignore[dict-item]
+
+
 def test_a_market_google_does_not_document_for_a_machine_is_left_to_google() -> None:
     chosen = {"machineType": "n1-standard-8", "guestAccelerator": T4}
     assert problems(**chosen, market="flex-start", maxRunDurationSec=3600) == []

@@ -13,12 +13,14 @@ import gpu_catalog as catalog
 from pydantic_core import InitErrorDetails
 
 from ...errors import Problem, at_path, invalid, raise_problems, shape
+from ...machines.rules import DEFAULT_RUN_LIMIT_SEC
 from ..machine.args import GpuMachineArgs
-from ..machine.rules import LOCAL_SSD_GIB, has_local_disks
+from ..machine.rules import LOCAL_SSD_GIB, RUN_LIMIT_SEC, has_local_disks
 
 _NO_STANDBY_FOR_OWN_RUNNERS = (
     "is not supported for machines that register their own runners, because a stop would end their job"
 )
+_NO_WARM_FOR_OWN_RUNNERS = "is not supported for machines that register their own runners: they wait for jobs anyway"
 _REMOVE_STANDBY = "remove standby"
 
 # If a machine with local disks stops, the data on the disks is lost (discovery document compute v1, instances.stop,
@@ -62,6 +64,32 @@ def standby(value: Any, others: Mapping[str, Any]) -> Any:
         hint, expected = "lower stoppedSize, or raise max", f"at most {max_machines}"
         error = invalid("is more than max", "more-than-max", expected=expected, hint=hint)
         problems.append(at_path(error, size, "stopped_size"))
+    raise_problems(problems)
+    return value
+
+
+def warm(value: Any, others: Mapping[str, Any]) -> Any:
+    """Return the settings of waiting machines. Only the runner manager gives a waiting machine its runner."""
+    if value is None or "github" not in others:
+        return value
+    github, market, most = others["github"], others.get("market"), others.get("max")
+    problems: list[InitErrorDetails] = []
+    if github is not None and github.registered_by == "machine":
+        raise invalid(_NO_WARM_FOR_OWN_RUNNERS, "warm-of-own-runners", safe_hint="remove warm")
+    if market == "flex-start":
+        hint = "use another market, or remove warm"
+        text = "is not supported for flex-start machines, which run for a limited time from a start that Google chooses"
+        problems.append(at_path(invalid(text, "market-cannot-wait", hint=hint), value))
+    if most and value.size > most:
+        hint, expected = "lower size, or raise max", f"at most {most}"
+        problems.append(
+            at_path(invalid("is more than max", "more-than-max", expected=expected, hint=hint), value.size, "size")
+        )
+    limit = others.get("max_run_duration_sec") or DEFAULT_RUN_LIMIT_SEC
+    if limit + value.most_wait_sec > RUN_LIMIT_SEC[1]:
+        expected, hint = f"at most {RUN_LIMIT_SEC[1] - limit}", "lower mostWaitSec, or maxRunDurationSec"
+        error = invalid("is too long together with maxRunDurationSec", "over-run-limit", expected=expected, hint=hint)
+        problems.append(at_path(error, value.most_wait_sec, "most_wait_sec"))
     raise_problems(problems)
     return value
 
@@ -115,6 +143,9 @@ def problems_with_runners(choices: Mapping[str, Any], registers: bool) -> list[P
     if registers and (standby := choices.get("standby")):
         text, rule = _NO_STANDBY_FOR_OWN_RUNNERS, "standby-of-own-runners"
         found.append(Problem("standby", text, shape(standby), "nothing here", _REMOVE_STANDBY, rule))
+    if registers and (warm := choices.get("warm")):
+        text, rule = _NO_WARM_FOR_OWN_RUNNERS, "warm-of-own-runners"
+        found.append(Problem("warm", text, shape(warm), "nothing here", "remove warm", rule))
     if registers and docker != "rootful" and (given := choices.get("secrets")):
         text, expected = _SECRETS_UNREADABLE, "nothing here, or runner.docker: rootful"
         found.append(Problem("secrets", text, shape(given), expected, _USE_OTHER_SECRETS, "secrets-unreadable"))

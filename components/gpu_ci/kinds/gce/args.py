@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from typing import Annotated, Any, ClassVar
 
 from gpu_catalog import Demand
@@ -17,7 +18,8 @@ from ...gcp.pool import ladder, rules
 from ...gcp.pool.ladder import Ladder, LadderSubnetworks
 from ...machines.args import MachinePoolArgs
 from ...machines.rules import price_ceiling
-from ...machines.settings import Standby
+from ...machines.runner import Registration
+from ...machines.settings import Standby, Warm
 from ...pool_args import PoolArgs, Surroundings
 from ...secret_manager import SecretName
 
@@ -39,6 +41,12 @@ class RunnerPoolArgs(MachinePoolArgs, GpuMachineArgs, PoolArgs):
         default=None,
         description="machines that are stopped until a job needs them, and start faster; by default none. Not "
         "supported if machines register their runners themselves",
+    )
+    warm: Warm | None = Field(
+        default=None,
+        examples=[{"size": 1}],
+        description="machines that are on and wait for a job at certain times, so that a job begins within seconds; by "
+        "default none. Only with the runner manager",
     )
     secrets: Annotated[list[SecretName], AfterValidator(rules.each_once)] = Field(
         default=[],
@@ -72,14 +80,33 @@ class RunnerPoolArgs(MachinePoolArgs, GpuMachineArgs, PoolArgs):
         offers = [info.data, *(ladder.machine_fields(rung, info.data) for rung in info.data["ladder"])]
         return price_ceiling(value, offers)
 
-    @field_validator("github", "standby", "secrets")
+    @field_validator("github", "standby", "warm", "secrets")
     @classmethod
     def _check_with_earlier_pool_fields(cls, value: Any, info: ValidationInfo) -> Any:
         return getattr(rules, str(info.field_name))(value, info.data)
 
     def demand(self, name: str) -> Demand:
         """Return the machines and disks of the pool `name`, to compute its cost and its quotas."""
-        return rules.demand(name, self, self.max, self.standby.stopped_size if self.standby else 0)
+        return replace(
+            rules.demand(name, self, self.max, self.standby.stopped_size if self.standby else 0),
+            machines_at_rest=self.warm.size * self.warm.schedule.fraction if self.warm else 0,
+        )
+
+    @property
+    def run_limit_sec(self) -> int:
+        return super().run_limit_sec + (self.warm.most_wait_sec if self.warm else 0)
+
+    def registration_of(self, name: str) -> Registration | None:
+        found = super().registration_of(name)
+        return found._replace(warm_sec=self.warm.most_wait_sec) if found and self.warm else found
+
+    def managed_entry(self, name: str) -> dict[str, Any]:
+        chosen = {
+            "standby": self.standby and self.standby.stopped_size,
+            "warm": self.warm and self.warm.model_dump(by_alias=True),
+            "priceCeilingUsd": self.price_ceiling_usd,
+        }
+        return {**super().managed_entry(name), **{key: value for key, value in chosen.items() if value}}
 
     def ladder_demands(self, name: str) -> list[Demand]:
         """Return the demand of each rung of the ladder, as if all machines of the pool came from this rung."""
@@ -104,7 +131,7 @@ class RunnerPoolArgs(MachinePoolArgs, GpuMachineArgs, PoolArgs):
         if self.ladder:
             text = "its templates are checked, but only the runner manager starts machines there"
             yield f"{path}.ladder: {text}; {hint}, or leave ladder out"
-        for name in ("price_ceiling_usd", "max_usd_per_day", "queue_timeout_sec"):
+        for name in ("price_ceiling_usd", "max_usd_per_day", "queue_timeout_sec", "warm"):
             if getattr(self, name):
                 key = to_camel(name)
                 yield f"{path}.{key}: only the runner manager reads this field; {hint}, or remove {key}"

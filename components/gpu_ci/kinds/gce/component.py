@@ -122,8 +122,6 @@ class RunnerPool(Component):
                 **args.managed_entry(name),
                 "project": args.project,
                 "template": self.template,
-                **({"standby": args.standby.stopped_size} if args.standby else {}),
-                **({"priceCeilingUsd": args.price_ceiling_usd} if args.price_ceiling_usd else {}),
                 "rungs": [place for each in self.rung_templates for place in _places(name, *each)],
             },
             self.service_account_email,
