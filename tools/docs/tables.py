@@ -199,8 +199,17 @@ def _step_tables() -> Iterator[str]:
 def policies() -> str:
     """Return docs/guides/policies.md with the rules of the policy pack."""
     text, start, _ = (DOCS / "guides/policies.md").read_text(encoding="utf-8").partition("## Rules\n")
-    rules = "\n".join(line for rule in RULES for line in _policy(rule))
-    return f"{text}{start}\n{rules.rstrip()}\n"
+    intro = "A violation prints how to fix it. The sources of each rule are in `policies/gpu_ci_policies/rules.py`."
+    lines = [
+        f"{text}{start}",
+        intro,
+        "",
+        "| rule | what it requires | reason |",
+        "|---|---|---|",
+        *map(_policy, RULES),
+        "",
+    ]
+    return "\n".join(lines)
 
 
 def alerts() -> str:
@@ -232,19 +241,13 @@ def canary_power() -> str:
     return "\n".join([*lines, ""])
 
 
-def _policy(rule: Rule) -> Iterator[str]:
-    yield f"### {rule.name}"
-    yield ""
-    yield rule.title if rule.level == "mandatory" else f"{rule.title} ({rule.level})"
-    yield ""
-    yield f"- Reason: {rule.why}"
-    yield f"- Fix: {rule.fix}"
-    for name, schema in rule.settings.items():
-        default = f"by default `{json.dumps(schema['default'])}`" if "default" in schema else "no default"
-        yield f"- Setting `{name}`, {default}: {schema['description']}"
-    sources = (f"<{each}>" if each.startswith("https://") else f"`{each}`" for each in rule.sources)
-    yield f"- Sources: {', '.join(sources)}"
-    yield ""
+def _policy(rule: Rule) -> str:
+    settings = (
+        f" Setting `{name}`, by default `{json.dumps(schema['default'])}`: {schema['description']}"
+        for name, schema in rule.settings.items()
+    )
+    level = "" if rule.level == "mandatory" else f" ({rule.level})"
+    return f"| `{rule.name}` | {rule.title}{level}{''.join(settings)} | {rule.why} |"
 
 
 def preview_report() -> str:
