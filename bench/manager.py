@@ -346,8 +346,10 @@ class World:
         self.after(WEBHOOK_SEC, lambda: self.policy.completed(job))
 
 
-MACHINE_TYPE, MAXIMUM, STANDBY = "g2-standard-8", 16, 3
-_EPOCH = 1.7e9
+MACHINE_TYPE, MAXIMUM, STANDBY, WARM = "g2-standard-8", 16, 3, 2
+_WORK = model.Schedule(days=("mon", "tue", "wed", "thu", "fri"), start="07:00", end="19:00", time_zone="UTC")
+_EPOCH = 1_699_833_600.0
+"""A Monday, 00:00 UTC, because the histories begin on a Monday."""
 
 
 def _time(sec: float) -> datetime:
@@ -370,12 +372,12 @@ class GpuCi(Policy):
     check_sec = 10.8  # gpu-smoke's quick profile on a cold machine (bench/results/2026-11-23-h100-h200.md)
     idle_limit_sec, registers = 900.0, True
 
-    def __init__(self, world: World, places: Sequence[Place], standby: int = 0) -> None:
+    def __init__(self, world: World, places: Sequence[Place], standby: int = 0, warm: int = 0) -> None:
         super().__init__(world)
         rungs = tuple(Offer(each.zone, MACHINE_TYPE, each.market, "nvidia-l4", usd_per_hour(each)) for each in places)
         pool = Pool(
             "l4", "acme-ci", "template", rungs, MAXIMUM, _LABELS, idle_sec=600, boot_sec=1200,
-            registered_by="manager", standby=standby,
+            registered_by="manager", standby=standby, warm=model.Warm(warm, _WORK, 14400) if warm else None,
         )  # fmt: skip
         self.cloud = _Cloud(world)
         cloud: Any = self.cloud
@@ -591,6 +593,9 @@ POLICIES: dict[str, Callable[[World, Sequence[Place], Sequence[Place]], Policy]]
     "gpu-ci, one region": lambda world, near, _: GpuCi(world, near),
     "gpu-ci, three regions": lambda world, _, everywhere: GpuCi(world, everywhere),
     f"gpu-ci, three regions, standby {STANDBY}": lambda world, _, everywhere: GpuCi(world, everywhere, STANDBY),
+    f"gpu-ci, three regions, warm {WARM} on workdays 07 to 19": lambda world, _, everywhere: GpuCi(
+        world, everywhere, warm=WARM
+    ),
     "RunsOn": lambda world, near, _: RunsOn(world, near),
 }
 
