@@ -22,12 +22,14 @@ from . import config as settings
 from .broker.registration import SEALED
 from .build.workspace import BuildRequest, read_request
 from .channel import Channel, Ending
+from .check import GPU, HANG
 from .clock import Clock
 from .config import Config, GithubConfig, RunnerConfig
 from .github.registration import Registration
 from .host import Host, Notice
 from .machine import driver
 from .machine.commands import Machine
+from .machine.gpu_health import Problem
 from .outcomes import AgentExit
 from .report import Verdict
 from .runner.session import StartedRunner
@@ -47,8 +49,8 @@ _KEY_SEC = 60.0
 # A check machine reserves 120 s of its time for the rehearsal, but at most a fourth. The rehearsal needs a key, an
 # archive of 227 MB and two answers from GitHub, with a few retries each.
 _REHEARSAL_SEC, _REHEARSAL_SHARE = 120, 4
-# The time for the checks after the job.
-_AFTER_SEC = 60.0
+# The time for the checks after the job, and for the smoke check after a failed one.
+_AFTER_SEC, _RECHECK_SEC = 60.0, 60.0
 # The search for an earlier job's files reads each folder of the disk.
 _CLEAN_SEC = 300.0
 _REMOVE_SEC = 5.0
@@ -268,9 +270,24 @@ class Agent:
         channel.gpu_use(running.gpu_use())
         channel.step("after-job", _AFTER_SEC)
         _require_healthy(running.gpu_problem())
+        if running.job_failed:
+            detail += f"; {self._recheck(config)}"
         if config.reuse:
             deps.leave()
         return Ending(reason, detail)
+
+    def _recheck(self, config: Config) -> str:
+        """Return the result of the smoke check after a failed job. Raises AgentExit("gpu-fault")."""
+        deps = self._dependencies
+        deadline = self._begin("recheck", _RECHECK_SEC, inf)
+        quick = replace(config, check_args=[*config.check_args, "--profile", "quick"], installs=False)
+        verdict = deps.check(quick, deps.host.attribute("gpu-smoke-pyz"), deps.machine, deadline)
+        if verdict.verdict == "pass":
+            return "the GPU passed its check after the failed job"
+        if verdict.exit_code in (GPU, HANG) and deps.clock.now() < deadline:
+            raise AgentExit("gpu-fault", f"failed its check after the job: {verdict.summary}")
+        # The job may have filled the disk, for example.
+        return f"the check of the GPU after the failed job has no result: {verdict.summary}"
 
     def _wait_for_job(
         self, running: StartedRunner, registrar: Registrar, registration: Registration, idle_sec: int
@@ -322,9 +339,9 @@ def _write_mark(mark: Path) -> None:
         os.close(number)
 
 
-def _require_healthy(gpu_problem: str) -> None:
-    if gpu_problem:
-        raise AgentExit("gpu-unhealthy", gpu_problem)
+def _require_healthy(problem: Problem | None) -> None:
+    if problem:
+        raise AgentExit(*problem.end)
 
 
 def _lost_job_text(job: Mapping[str, str]) -> str:
@@ -403,8 +420,8 @@ class Dependencies:
     """Isolates jobs from the machine's identity in this Docker mode, until a deadline."""
     try_runner: Callable[[Path, RunnerConfig, float], None]
     """Starts the program in the runner's folder as its user, and requires the pinned version, until a deadline."""
-    gpu_problem: Callable[[], str]
-    """Returns why the GPU must not take a job, or ""."""
+    gpu_problem: Callable[[], Problem | None]
+    """Returns why the GPU must not take a job."""
     start: Callable[[Registration], StartedRunner]
     """Starts the registered runner."""
     clean: Callable[[float], None]

@@ -13,8 +13,8 @@ from .machine.commands import TIMED_OUT, Machine
 from .outcomes import AgentExit
 from .report import Verdict
 
-# gpu_smoke's exit codes (docs/reference/gpu-smoke.md): 2 for a problem of the environment, 4 for a hang.
-ENVIRONMENT, HANG = 2, 4
+# gpu_smoke's exit codes (docs/reference/gpu-smoke.md) for a fault of a GPU, a problem of the environment, and a hang.
+GPU, ENVIRONMENT, HANG = 1, 2, 4
 # The file that names the installed torch version in its folder. It is written last, so it marks a complete
 # installation.
 _INSTALLED = ".gpu-agent-torch"
@@ -34,6 +34,7 @@ def check(config: Config, archive: str | None, machine: Machine, deadline: float
             return late
         return Verdict("fail", ENVIRONMENT, ended.detail, ended.end.reason)
     message = machine.work / "message"
+    message.unlink(missing_ok=True)  # of an earlier check
     done = machine.run(*python, str(pyz), *config.check_args, "--termination-log", str(message), deadline=deadline)
     if done.code == TIMED_OUT:
         return late
@@ -47,7 +48,8 @@ def check(config: Config, archive: str | None, machine: Machine, deadline: float
     if done.last:
         summary += f"; it last printed: {done.last}"
     # The check printed no message, so its last printed line is the best summary.
-    return Verdict("fail", done.code, summary, reason)
+    # Python exits with the code of a fault after an exception.
+    return Verdict("fail", ENVIRONMENT if done.code == GPU else done.code, summary, reason)
 
 
 def _unpacked(archive: str | None, work: Path) -> Path:

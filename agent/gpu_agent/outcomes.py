@@ -70,6 +70,7 @@ _ENDS = (
     Outcome("runner-failed", "the runner itself failed", "check the runner's last lines in the log"),
     Outcome("runner-deprecated", "GitHub no longer accepts this runner version", "use a newer runner version", True),
     Outcome("gpu-unhealthy", "the GPU was not usable before or after the job", "nothing: the machine has powered off"),
+    Outcome("gpu-fault", "a GPU failed", "nothing: the runner manager runs a failed job once more"),
     Outcome("preempted", "the cloud preempted the machine", "rerun the job, or use market: standard"),
     Outcome("maintenance", "the host had maintenance", "rerun the job that the detail names"),
     Outcome("stopped", "a user or program stopped the machine", "nothing, if you stopped it"),

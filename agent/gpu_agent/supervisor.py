@@ -211,6 +211,8 @@ class Supervisor:
                     self._until = self._stop_at + self._grace_sec
             case {"job": dict(job)}:
                 self._reporter.job(job)
+                # No gate waits for this machine.
+                self._pause_sec = 0
             case {"gpu_use": dict() | None as use}:
                 self._reporter.gpu_use(use)
             case {"verdict": [str(word), int(code), str(summary), str(reason)]}:

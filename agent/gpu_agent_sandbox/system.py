@@ -32,6 +32,8 @@ PROGRAMS = ("choom", "nft", "nvidia-smi", "prlimit", "setpriv")
 """The programs of the emulated image."""
 OWNER = "GPU_AGENT_SANDBOX_MACHINE"
 """The environment variable in every process of the runner's user; its value names the machine."""
+KERNEL_LOG = "kernel.log"
+"""The file in the machine's root that emulates the kernel's log, so that a job can break its GPU."""
 # The limit of a socket's path: sockaddr_un.sun_path has 108 bytes (unix(7)). The agent's socket is 13 longer than its
 # folder.
 LONGEST_FOLDER = 90
@@ -255,8 +257,9 @@ class EmulatedSystem(System):
         return sorted(found)
 
     def kernel_log(self) -> list[str]:
-        """Return an empty log, because the computer's GPU does not belong to the machine."""
-        return []
+        """Return the lines that the job has written to this file, because the computer's GPU is not the machine's."""
+        file = self.root / KERNEL_LOG
+        return file.read_text(errors="replace").splitlines() if file.exists() else []
 
 
 def image_of(config: str | None) -> Image:

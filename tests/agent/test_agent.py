@@ -17,6 +17,7 @@ from gpu_agent.channel import Ending
 from gpu_agent.config import Config, GithubConfig, RunnerConfig, parse
 from gpu_agent.host import BlockedAddresses, Notice
 from gpu_agent.machine.commands import Machine
+from gpu_agent.machine.gpu_health import Problem
 from gpu_agent.machine.gpu_use import GpuUse
 from gpu_agent.outcomes import AgentExit
 from gpu_agent.report import Verdict
@@ -56,7 +57,11 @@ class Fakes:
         self.removed = True
         self.check_takes_sec = 0
         self.verdict = Verdict("pass", 0, "1 x NVIDIA L4 computes")
-        self.unfit_before = self.unfit_after = ""
+        self.unfit_before: Problem | None = None
+        self.unfit_after: Problem | None = None
+        self.job_failed = False
+        self.verdict_after = self.verdict
+        self.recheck_takes_sec = 0
         self.armed_sec = 0.0
         self.announced: Notice | None = None
         self.on_notice: Callable[[Notice], None] | None = None
@@ -134,7 +139,7 @@ class Fakes:
         self.does("measured")
         return GpuUse(0.5, 4, None)
 
-    def gpu_problem(self) -> str:
+    def gpu_problem(self) -> Problem | None:
         self.does("look after")
         return self.unfit_after
 
@@ -153,6 +158,9 @@ class Fakes:
 
     def check(self, config: Config, archive: str | None, machine: Machine, deadline: float) -> Verdict:
         self.does(f"check {archive} for {deadline - self.clock.now():.0f} s")
+        if "--profile" in config.check_args:
+            self.clock.sleep(self.recheck_takes_sec)
+            return self.verdict_after
         self.clock.sleep(self.check_takes_sec)
         return self.verdict
 
@@ -171,7 +179,7 @@ class Fakes:
         mark()
         return Ending("build-done", "the command ended with exit code 0")
 
-    def look(self) -> str:
+    def look(self) -> Problem | None:
         self.does("look")
         return self.unfit_before
 
@@ -297,6 +305,39 @@ def test_a_warm_machine_waits_longer_for_its_registration_and_looks_at_its_gpu_a
     rest = ["remove 5"] if problem else ["start blob", "STEP waiting 400 s"]
     begin = ["STEP register 3900 s", "register l4-x7k2-42", "look", *rest]
     assert fakes.did[fakes.did.index(begin[0]) :][: len(begin)] == begin
+
+
+PASSED = "it ended with code 0; the GPU passed its check after the failed job"
+NO_RESULT = "it ended with code 0; the check of the GPU after the failed job has no result: "
+
+
+@pytest.mark.parametrize(
+    ("code", "takes_sec", "reason", "detail"),
+    [
+        (0, 0, "job-done", PASSED),
+        (1, 0, "gpu-fault", "failed its check after the job: GPU 0: wrong numbers"),
+        (4, 0, "gpu-fault", "failed its check after the job: GPU 0: wrong numbers"),
+        # The job may have filled the disk, and its files may keep the machine busy.
+        (2, 0, "job-done", f"{NO_RESULT}GPU 0: wrong numbers"),
+        (4, 60, "job-done", f"{NO_RESULT}GPU 0: wrong numbers"),
+    ],
+)
+def test_after_a_failed_job_the_smoke_check_says_if_the_gpu_is_the_cause(
+    code: int, takes_sec: int, reason: str, detail: str
+) -> None:
+    fakes = Fakes()
+    fakes.job_failed, fakes.recheck_takes_sec = True, takes_sec
+    if code:
+        fakes.verdict_after = Verdict("fail", code, "GPU 0: wrong numbers")
+    assert fakes.end() == (reason, detail)
+    assert fakes.did[-3:] == ["look after", "STEP recheck 60 s", "check zip for 60 s"]
+
+
+def test_a_fault_that_the_kernel_names_needs_no_smoke_check() -> None:
+    fakes = Fakes()
+    fakes.job_failed, fakes.unfit_after = True, Problem("it is gone", "Xid 79")
+    assert fakes.end() == ("gpu-fault", "Xid 79: it is gone")
+    assert fakes.did[-1] == "look after"
 
 
 def test_a_check_machine_rehearses_before_its_verdict_and_registers_nothing() -> None:

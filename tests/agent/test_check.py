@@ -63,6 +63,13 @@ def test_the_first_line_of_the_checks_message_is_the_verdict(
     assert checked.check(says("the words\nand more", code)) == Verdict(verdict, code, "the words", reason)
 
 
+def test_a_check_that_crashes_is_no_fault_of_the_gpu_and_has_no_message_of_an_earlier_check(checked: Checked) -> None:
+    assert checked.check(says("1 x NVIDIA L4 computes")).verdict == "pass"
+    found = checked.check("raise MemoryError")
+    assert (found.verdict, found.exit_code) == ("fail", 2)
+    assert found.summary == "the check ended with code 1 and no message; it last printed: MemoryError"
+
+
 def without_torch(checked: Checked, pip: str) -> None:
     """Return a python3 without torch whose venv has this pip, and a uv without a network."""
     checked.tools.only("mkdir", "cp")

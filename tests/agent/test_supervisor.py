@@ -61,7 +61,7 @@ host, clock = Host(), Clock()
 reporter = Reporter(host, clock, lambda text: None, folder)
 def clear():
     {clear}
-Supervisor(host, reporter, clock, pause_sec=0, grace_sec=5, margin_sec=0, clear=clear).run(work, 60)
+Supervisor(host, reporter, clock, pause_sec={pause_sec}, grace_sec=5, margin_sec=0, clear=clear).run(work, 60)
 host.note("returned")
 """
 
@@ -69,9 +69,9 @@ host.note("returned")
 class Run:
     """One supervised agent."""
 
-    def __init__(self, folder: Path, work: str, clear: str = "pass") -> None:
+    def __init__(self, folder: Path, work: str, clear: str = "pass", pause_sec: float = 0) -> None:
         self.folder = folder
-        source = PROGRAM.format(work=textwrap.indent(textwrap.dedent(work), "    "), clear=clear)
+        source = PROGRAM.format(work=textwrap.indent(textwrap.dedent(work), "    "), clear=clear, pause_sec=pause_sec)
         self.process = subprocess.Popen([sys.executable, "-c", source, str(folder)])
 
     def signal(self, name: str, number: signal.Signals = signal.SIGTERM) -> None:
@@ -94,6 +94,12 @@ class Run:
         assert [note[0] for note in notes].count("off") == 1
         assert [note[0] for note in notes].index("off") > [note[0] for note in notes].index("gpu-agent/end")
         return end["reason"], end["detail"], end["step"]
+
+
+def test_a_machine_that_ran_a_job_is_switched_off_at_once(tmp_path: Path) -> None:
+    """Only a gate reads the verdict of a machine that is still on."""
+    run = Run(tmp_path, 'channel.job({"job": "test"}); return Ending("job-done", "")', pause_sec=600)
+    assert run.end()[0] == "job-done"
 
 
 def test_an_agents_own_end_is_the_machines(tmp_path: Path) -> None:

@@ -42,6 +42,21 @@ class Gpus(NamedTuple):
     errors: Mapping[str, int]
 
 
+class Problem(NamedTuple):
+    """Why no job may run on the GPUs."""
+
+    text: str
+    fault: str = ""
+    """The fault of the GPU in a few words, such as `Xid 79`; empty if processes cause the problem."""
+    is_final: bool = False
+    """True if the problem cannot end by itself."""
+
+    @property
+    def end(self) -> tuple[str, str]:
+        """The reason and the detail of the machine's end. The detail of a fault begins with its few words."""
+        return ("gpu-fault", f"{self.fault}: {self.text}") if self.fault else ("gpu-unhealthy", self.text)
+
+
 class _UnhealthyError(Exception):
     """nvidia-smi did not answer, or its answer cannot be read."""
 
@@ -60,36 +75,48 @@ def at_boot(system: System) -> Gpus:
         raise AgentExit("gpu-unhealthy", str(error)) from None
 
 
-def gpu_problem(system: System, expected: Gpus) -> str:
-    """Return why no job may run, or "" if the GPUs are usable. It takes a second, and at worst two time-outs."""
+def gpu_problem(system: System, expected: Gpus) -> Problem | None:
+    """Return why no job may run, or None if the GPUs are usable. It takes a second, and at worst two time-outs."""
+    # The kernel's log comes first. It names the fault, and nvidia-smi may only show that a GPU is gone.
+    if problem := kernel_problem(system):
+        return problem
     try:
         now = _read_gpus(system)
         running = _query(system, ["--query-compute-apps=pid,process_name"])
     except _UnhealthyError as error:
-        return str(error)
+        return Problem(str(error), "nvidia-smi fails")
     if set(now.memory_mib) != set(expected.memory_mib):
         gone = sorted(set(expected.memory_mib) - set(now.memory_mib))
-        return f"expected {len(expected.memory_mib)} GPUs, got {len(now.memory_mib)}; gone: {', '.join(gone) or 'none'}"
+        text = f"expected {len(expected.memory_mib)} GPUs, got {len(now.memory_mib)}; gone: {', '.join(gone) or 'none'}"
+        return Problem(text, "other GPUs")
     for uuid, errors in now.errors.items():
         if errors > expected.errors.get(uuid, 0):
-            return f"{uuid} has {errors} uncorrected ECC errors, {expected.errors.get(uuid, 0)} when it was checked"
-    fatal = {int(found[2]): found[1] for found in map(_XID.match, system.kernel_log()) if found}
-    for code in sorted(FATAL_XIDS & fatal.keys()):
-        return f"the kernel's log has Xid {code} of {fatal[code]}: docs.nvidia.com/deploy/xid-errors"
+            text = f"{uuid} has {errors} uncorrected ECC errors, {expected.errors.get(uuid, 0)} when it was checked"
+            return Problem(text, "uncorrected ECC errors", is_final=True)
     if running:
-        return f"processes are still on the GPU: {'; '.join(running)[:200]}"
+        return Problem(f"processes are still on the GPU: {'; '.join(running)[:200]}")
     for uuid, used in now.memory_mib.items():
         if used > expected.memory_mib[uuid] + _UNOWNED_MIB:
-            return f"{uuid} has {used} MiB in use, {expected.memory_mib[uuid]} when it was checked"
-    return ""
+            return Problem(f"{uuid} has {used} MiB in use, {expected.memory_mib[uuid]} when it was checked")
+    return None
 
 
-def problem_after_job(system: System, expected: Gpus, user: User, clock: Clock) -> str:
+def kernel_problem(system: System) -> Problem | None:
+    """Return the first fatal Xid in the kernel's log. It takes milliseconds, also if a GPU hangs."""
+    fatal = {int(found[2]): found[1] for found in map(_XID.match, system.kernel_log()) if found}
+    for code in sorted(FATAL_XIDS & fatal.keys()):
+        text = f"the kernel's log has Xid {code} of {fatal[code]}: docs.nvidia.com/deploy/xid-errors"
+        return Problem(text, f"Xid {code}", is_final=True)
+    return None
+
+
+def problem_after_job(system: System, expected: Gpus, user: User, clock: Clock) -> Problem | None:
     """Return the problem after the job's processes have ended. The driver gets half a minute to free their memory."""
     deadline = clock.now() + _SETTLE_SEC
     if not system.kill_all_of(user, clock, deadline):
-        return f"processes of {user.name} do not end: {system.commands_of(user)}"[:300]
-    while (problem := gpu_problem(system, expected)) and clock.now() < deadline:
+        left = f"processes of {user.name} do not end: {system.commands_of(user)}"[:300]
+        return kernel_problem(system) or Problem(left)
+    while (problem := gpu_problem(system, expected)) and not problem.is_final and clock.now() < deadline:
         clock.sleep(1)
     return problem
 

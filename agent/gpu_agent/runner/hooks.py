@@ -1,5 +1,5 @@
 """The two hooks of a job. The runner calls a script before and after the job. The script asks the agent if the GPUs are
-usable. After the job, it also prints the agent's summary to the job's log.
+usable. After the job, it also prints the agent's summary to the job's log, and writes a fault to the job's summary.
 
 If the answer to the first hook is no, the job fails (actions/runner@258d6c8:src/Runner.Worker/JobExtension.cs runs the
 hook as a step of the job). The script runs as the runner's user and the agent as root, because the checks need
@@ -21,6 +21,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import NamedTuple
 
+from ..machine.gpu_health import Problem
 from ..machine.system import System, User
 
 LIMIT_SEC = 30
@@ -47,9 +48,9 @@ class Job(NamedTuple):
 
 
 class Hooks:
-    """The agent's end of the hooks. `check` receives the stage and returns why the machine is not usable, or "".
+    """The agent's end of the hooks. `check` returns why the machine must not run the job, or None.
 
-    `summary` returns the line for the log of the job at its end.
+    At the end of the job, `summary` returns the line for its log, and `fault` that of a GPU until then, or "".
     """
 
     def __init__(
@@ -57,18 +58,19 @@ class Hooks:
         user: User,
         system: System,
         agent: Path,
-        check: Callable[[str], str],
+        check: Callable[[], Problem | None],
         summary: Callable[[], str] = lambda: "",
+        fault: Callable[[], str] = lambda: "",
     ) -> None:
         """Start the server. `agent` is this program's archive, which the user must be able to read."""
-        self._user, self._check, self._summary = user, check, summary
+        self._user, self._check, self._summary, self._fault = user, check, summary, fault
         self._folder, self._lock = system.run_folder, threading.Lock()
         self.job: Job | None = None
         """The job of the first hook, which came before any command of the job."""
         self.started, self.completed = threading.Event(), threading.Event()
         """Set when the hook of the stage came. The job itself may send `completed`, because it has the same user."""
-        self.refused = ""
-        """The reason why the job was refused, or ""."""
+        self.refused: Problem | None = None
+        """Why the job was refused."""
         self._folder.mkdir(parents=True, exist_ok=True)
         path = self._folder / "hooks.sock"
         path.unlink(missing_ok=True)
@@ -111,9 +113,9 @@ class Hooks:
                 return
             request = json.loads(_line(connection, time.monotonic() + LIMIT_SEC))
             message = self._decide(request)
-            answer = {"ok": not message, "words": message}
+            answer: dict[str, object] = {"ok": not message, "words": message}
             if self.completed.is_set():
-                answer["summary"] = self._summary()
+                answer |= {"summary": self._summary(), "fault": self._fault()}
             connection.sendall(json.dumps(answer).encode() + b"\n")
 
     def _decide(self, request: object) -> str:
@@ -125,13 +127,12 @@ class Hooks:
                 if self.job is not None:
                     return "this machine has already run its one job"
                 self.job = Job(*(_plain(request.get(name)) for name in Job._fields))
-            message = self._check(stage)
-            if stage == "started":
-                self.refused = message
-                self.started.set()
-            else:
+            if stage == "completed":
                 self.completed.set()
-            return message
+                return ""
+            self.refused = self._check()
+            self.started.set()
+            return self.refused.text if self.refused else ""
 
 
 def client(argv: list[str]) -> int:
@@ -144,7 +145,7 @@ def client(argv: list[str]) -> int:
         sys.stdout.write("::error::expected: hook started|completed <socket>\n")
         return 2
     stage, path = argv
-    summary = ""
+    summary = fault = ""
     deadline = time.monotonic() + LIMIT_SEC
     request = {"stage": stage, **{name: os.environ.get(f"GITHUB_{name.upper()}", "")[:200] for name in Job._fields}}
     try:
@@ -154,13 +155,19 @@ def client(argv: list[str]) -> int:
             connection.sendall(json.dumps(request).encode() + b"\n")
             answer = json.loads(_line(connection, deadline))
             is_ok, message = answer["ok"] is True, _plain(answer["words"], 500)
-            summary = _plain(answer.get("summary"), 500)
+            summary, fault = _plain(answer.get("summary"), 500), _plain(answer.get("fault"))
     except (OSError, ValueError, KeyError, TypeError) as error:
         is_ok, message = stage == "completed", f"the machine's agent does not answer ({type(error).__name__})"
     if message:
         sys.stdout.write(f"::{'warning' if is_ok else 'error'}::gpu-ci: {message}\n")
     if summary:
         sys.stdout.write(f"gpu-ci: {summary}\n")
+    if fault:
+        text = f"gpu-ci: GPU fault ({fault}) of this machine, not your change"
+        sys.stdout.write(f"::error::{text}\n")
+        # The runner also reads this file after a hook (src/Runner.Worker/JobHookProvider.cs, RunHook).
+        with contextlib.suppress(OSError), Path(os.environ.get("GITHUB_STEP_SUMMARY", "")).open("a") as job_summary:
+            job_summary.write(f"{text}\n")
     return 0 if is_ok else 1
 
 

@@ -10,6 +10,7 @@ import collections
 import io
 import json
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -23,7 +24,7 @@ from ..config import RunnerConfig
 from ..github.registration import Registration
 from ..host import BlockedAddresses, Notice
 from ..machine import gpu_health, gpu_use
-from ..machine.gpu_health import Gpus
+from ..machine.gpu_health import Gpus, Problem
 from ..machine.gpu_use import GpuUse, Sampler
 from ..machine.system import ENVIRONMENT, System
 from ..outcomes import AgentExit
@@ -76,8 +77,8 @@ class RunnerSetup:
         self._grace_sec = config.notice_grace_sec
         require_version(self._root, config.version, self._isolation, self._system, self._clock, deadline)
 
-    def gpu_problem(self) -> str:
-        """Return why the GPUs must not take a job, or "". Store their state, with which later states are compared."""
+    def gpu_problem(self) -> Problem | None:
+        """Return why the GPUs must not take a job. Store their state, with which later states are compared."""
         self._gpus = gpu_health.at_boot(self._system)
         return gpu_health.gpu_problem(self._system, self._gpus)
 
@@ -87,14 +88,10 @@ class RunnerSetup:
             raise AgentExit("not-isolated", "a runner was started before its isolation and the check of its GPUs")
         gpus, sampler = self._gpus, Sampler(self._system, self._gpus.memory_mib, self._clock)
 
-        def check(stage: str) -> str:
-            """Check the GPUs at the start of a job, and begin to measure their use.
-
-            At the end of a job its processes may still use the GPUs. Therefore `StartedRunner.gpu_problem` checks them
-            later, after these processes have ended.
-            """
-            problem = gpu_health.gpu_problem(self._system, gpus) if stage == "started" else ""
-            if stage == "started" and not problem:
+        def check() -> Problem | None:
+            """Check the GPUs at the start of a job, and begin to measure their use."""
+            problem = gpu_health.gpu_problem(self._system, gpus)
+            if not problem:
                 sampler.start()
             return problem
 
@@ -102,8 +99,15 @@ class RunnerSetup:
             price = gpu_use.price(self._system.up_sec(), registration.usd_per_hour, registration.market)
             return price + gpu_use.summary(sampler.job_started_sec, sampler.use())
 
+        def fault() -> str:
+            """Return the fault in the kernel's log. The job's processes may still use the GPUs, so
+            `StartedRunner.gpu_problem` checks them later.
+            """
+            problem = gpu_health.kernel_problem(self._system)
+            return problem.fault if problem else ""
+
         agent = self._readable_agent()
-        hooks = Hooks(self._isolation.user, self._system, agent, check, summary)
+        hooks = Hooks(self._isolation.user, self._system, agent, check, summary, fault)
         notices = NoticeFile(self._system, self._root, agent)
         environment = {**hooks.environment, **notices.environment}
         running = Running(
@@ -173,8 +177,13 @@ class StartedRunner:
         self._sampler.stop()
         return self._sampler.use()
 
-    def gpu_problem(self) -> str:
-        """Return why the GPUs are not usable after all processes of the job have ended, or ""."""
+    @property
+    def job_failed(self) -> bool:
+        """True if the runner said that the job failed. The job can forge this line."""
+        return self._running.job_result == "Failed"
+
+    def gpu_problem(self) -> Problem | None:
+        """Return why the GPUs are not usable after all processes of the job have ended."""
         return gpu_health.problem_after_job(self._system, self._gpus, self._isolation.user, self._clock)
 
     @property
@@ -197,8 +206,9 @@ class StartedRunner:
 
     def _end_of(self, ended: Exit) -> tuple[str, str]:
         """Return the reason and the detail of the machine's end, from the end of the runner."""
-        if self._hooks.refused:
-            return "gpu-unhealthy", f"the job was refused: {self._hooks.refused}"
+        if refused := self._hooks.refused:
+            # Whatever the problem is, another process than the job's causes it.
+            return refused._replace(fault=refused.fault or "in use", text=f"the job was refused: {refused.text}").end
         if self.job is None:
             # The runner also exits with 0 if it "no longer exists on the server". GitHub sometimes removes a runner
             # without a job after minutes (actions/runner#4726).
@@ -233,6 +243,8 @@ JIT_VARIABLE = "ACTIONS_RUNNER_INPUT_JITCONFIG"
 _VERSION_SEC = 60.0
 # The limit of one variable with its name and the final zero byte (execve(2), MAX_ARG_STRLEN: 32 pages, here of 4 KiB).
 _VARIABLE_BYTES = 131_072
+# From src/Runner.Listener/JobDispatcher.cs. The result is a name of TaskResult; the job's name may contain any text.
+_RESULT = re.compile(r".*: Job .* completed with result: (\w+)$")
 # The number of characters that is read of a line; the rest is ignored.
 _LINE_CHARACTERS = 65_536
 
@@ -274,6 +286,8 @@ class Running:
         self._isolation, self._system, self._clock, self._log = isolation, system, clock, log
         self.job_seen = threading.Event()
         """Set when the runner has taken a job, also if the job's hook never runs."""
+        self.job_result = ""
+        """The result of the job, in the runner's word."""
         self._lines: collections.deque[str] = collections.deque(maxlen=5)
         self._stopped = False
         self._starts = 0
@@ -348,6 +362,8 @@ class Running:
         # JobDispatcher.cs writes this line when a job begins. The job's own output does not appear here.
         if "Running job: " in line:
             self.job_seen.set()
+        if result := _RESULT.fullmatch(line.rstrip()):
+            self.job_result = result[1]
         # The job may write here too. The prefix prevents that its text looks like a line of the agent.
         self._log(f"| {redacted[:1000]}")
 

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 from gpu_agent.clock import Clock
-from gpu_agent.machine import system
-from gpu_agent.machine.gpu_health import FATAL_XIDS, Gpus, gpu_problem, problem_after_job
+from gpu_agent.machine import gpu_health, system
+from gpu_agent.machine.gpu_health import FATAL_XIDS, Gpus, problem_after_job
 from gpu_agent.machine.system import System, User
 from gpu_smoke.data.health import XIDS
 
@@ -58,6 +58,12 @@ def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Machine:
         f"sys.stdout.write(open({str(tmp_path)!r} + '/' + name).read())\n"
     )
     return made
+
+
+def gpu_problem(machine: Machine, expected: Gpus) -> str:
+    """Return the text of the problem, or ""."""
+    problem = gpu_health.gpu_problem(machine, expected)
+    return problem.text if problem else ""
 
 
 def test_an_unchanged_gpu_is_usable(machine: Machine) -> None:
@@ -152,7 +158,7 @@ def test_the_memory_of_a_job_may_be_freed_for_half_a_minute(machine: Machine) ->
     machine.__class__ = Alone
     machine.gpus(f"{ONE}, 70000, 0")
     clock = Ticking(machine, {3: f"{ONE}, 3, 0"})
-    assert problem_after_job(machine, FIT, NOBODY, clock) == ""
+    assert problem_after_job(machine, FIT, NOBODY, clock) is None
     assert clock.seconds == 3
 
 
@@ -160,5 +166,47 @@ def test_memory_that_stays_in_use_after_the_job_is_reported(machine: Machine) ->
     machine.__class__ = Alone
     machine.gpus(f"{ONE}, 70000, 0")
     clock = Ticking(machine, {})
-    assert problem_after_job(machine, FIT, NOBODY, clock) == f"{ONE} has 70000 MiB in use, 3 when it was checked"
+    problem = problem_after_job(machine, FIT, NOBODY, clock)
+    assert problem is not None
+    assert problem.end == ("gpu-unhealthy", f"{ONE} has 70000 MiB in use, 3 when it was checked")
     assert clock.seconds == 30
+
+
+LOST = "NVRM: Xid (PCI:0000:00:04): 79, pid='<unknown>', name=<unknown>, GPU has fallen off the bus."
+
+
+@pytest.mark.parametrize(
+    ("gpus", "log", "fault", "after_sec"),
+    [
+        # nvidia-smi shows only a consequence of the fault in the kernel's log.
+        ("No devices were found", [LOST], "Xid 79", 0),
+        (f"{ONE}, 3, 1", [], "uncorrected ECC errors", 0),
+        # A busy machine may be slow once.
+        ("No devices were found", [], "nvidia-smi fails", 30),
+        (f"{TWO}, 3, 0", [], "other GPUs", 30),
+    ],
+)
+def test_a_fault_of_a_gpu_is_named_and_a_certain_one_at_once(
+    machine: Machine, gpus: str, log: list[str], fault: str, after_sec: int
+) -> None:
+    machine.__class__ = Alone
+    machine.gpus(gpus)
+    machine.log = log
+    clock = Ticking(machine, {})
+    problem = problem_after_job(machine, FIT, NOBODY, clock)
+    assert problem is not None
+    reason, detail = problem.end
+    assert (reason, detail.partition(": ")[0], clock.seconds) == ("gpu-fault", fault, after_sec)
+
+
+def test_a_process_that_does_not_end_is_no_fault_unless_the_kernel_names_one(machine: Machine) -> None:
+    """A process may wait for a GPU that hangs, and for any other device."""
+    machine.kill_all_of = lambda *_: False  # type: ignore[method-assign]
+    machine.commands_of = lambda _: [["train"]]  # type: ignore[method-assign]
+    clock = Ticking(machine, {})
+    found = []
+    for machine.log in ([], [LOST]):
+        problem = problem_after_job(machine, FIT, NOBODY, clock)
+        assert problem is not None
+        found.append(problem.fault)
+    assert found == ["", "Xid 79"]

@@ -19,6 +19,7 @@ from typing import Any
 
 import gpu_agent
 import pytest
+from gpu_agent.machine.gpu_health import Problem
 from gpu_agent.machine.system import System, User
 from gpu_agent.runner.hooks import Hooks, Job, client
 
@@ -28,8 +29,8 @@ JOB = Job("owner/repository", "123456789", "2", "train", "CI")
 GITHUB = {f"GITHUB_{name.upper()}": value for name, value in JOB._asdict().items()}
 
 
-def fit(stage: str) -> str:
-    return ""
+def fit() -> None:
+    return None
 
 
 @pytest.fixture
@@ -51,7 +52,7 @@ def serve(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..
         monkeypatch.setenv(name, value)
 
     def serve(
-        check: Callable[[str], str] = fit,
+        check: Callable[[], Problem | None] = fit,
         uid: int | None = None,
         python: str = sys.executable,
         agent: Path = folder,
@@ -73,10 +74,10 @@ def ask(folder: Path, stage: str) -> int:
 def test_a_job_on_an_unusable_machine_fails_with_the_reason_in_its_log(
     serve: Callable[..., Hooks], folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    served = serve(lambda stage: f"the GPU is not fit when a job has {stage}")
+    served = serve(lambda: Problem("the GPU is not fit"))
     assert ask(folder, "started") == 1
-    assert capsys.readouterr().out == "::error::gpu-ci: the GPU is not fit when a job has started\n"
-    assert (served.refused, served.job) == ("the GPU is not fit when a job has started", JOB)
+    assert capsys.readouterr().out == "::error::gpu-ci: the GPU is not fit\n"
+    assert (served.refused, served.job) == (Problem("the GPU is not fit"), JOB)
     assert served.started.is_set()
 
 
@@ -170,7 +171,7 @@ def test_the_scripts_work_as_the_runners_user(serve: Callable[..., Hooks], folde
     agent = pack(folder)
     # The job may add variables to the environment of programs that the runner starts later (GITHUB_ENV).
     (folder / "json.py").write_text("raise SystemExit('of the job')")
-    served = serve(lambda _: words, uid=NOBODY, python=open_python(), agent=agent)
+    served = serve(lambda: Problem(words) if words else None, uid=NOBODY, python=open_python(), agent=agent)
     script = served.environment["ACTIONS_RUNNER_HOOK_JOB_STARTED"]
     assert script == str(folder / "job-started.sh")
     done = subprocess.run(
@@ -202,7 +203,7 @@ def test_the_runners_user_cannot_change_the_scripts_or_files_next_to_them(
 
 
 def test_an_answer_is_one_json_line(serve: Callable[..., Hooks], folder: Path) -> None:
-    serve(lambda _: "no")
+    serve(lambda: Problem("no"))
     assert json.loads(raw(folder, b'{"stage": "started"}\n')) == {"ok": False, "words": "no"}
 
 
@@ -215,7 +216,7 @@ def test_a_second_job_is_refused_and_does_not_take_the_first_ones_name(
     assert ask(folder, "started") == 1
     assert capsys.readouterr().out == "::error::gpu-ci: this machine has already run its one job\n"
     assert served.job == JOB
-    assert served.refused == ""
+    assert served.refused is None
 
 
 def test_the_log_of_a_job_has_the_summary_at_its_end(
@@ -226,6 +227,18 @@ def test_the_log_of_a_job_has_the_summary_at_its_end(
     assert capsys.readouterr().out == ""
     assert ask(folder, "completed") == 0
     assert capsys.readouterr().out == "gpu-ci: GPU use 41% ::error::x\n"
+
+
+def test_a_fault_during_the_job_is_an_error_in_its_log_and_in_its_summary(
+    serve: Callable[..., Hooks], folder: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    faults = iter(["Xid 79", ""])
+    serve(fault=lambda: next(faults))
+    monkeypatch.setenv("GITHUB_STEP_SUMMARY", str(folder / "summary"))
+    text = "gpu-ci: GPU fault (Xid 79) of this machine, not your change\n"
+    assert [ask(folder, "completed"), capsys.readouterr().out] == [0, f"::error::{text}"]
+    assert (folder / "summary").read_text() == text
+    assert [ask(folder, "completed"), capsys.readouterr().out] == [0, ""]
 
 
 def pack(folder: Path) -> Path:

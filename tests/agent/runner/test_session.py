@@ -13,6 +13,7 @@ from typing import Any, cast
 import pytest
 from gpu_agent.clock import Clock
 from gpu_agent.github.registration import Registration
+from gpu_agent.machine.gpu_health import Problem
 from gpu_agent.machine.gpu_use import Sampler
 from gpu_agent.machine.system import PATH
 from gpu_agent.outcomes import OUTCOMES
@@ -37,7 +38,7 @@ from tests.agent.fakes.runner import (
 TRAIN = Job("acme/kernels", "77", "1", "train", "ci")
 
 
-def started(does: str, job: Job | None = None, refused: str = "") -> StartedRunner:
+def started(does: str, job: Job | None = None, refused: Problem | None = None) -> StartedRunner:
     """Start the fake runner with this code, and hooks that know this job."""
     nothing = cast(Any, None)
     hooks = cast(Any, SimpleNamespace(job=job, refused=refused))
@@ -62,7 +63,7 @@ def test_the_log_of_a_job_has_the_price_of_its_machine_and_its_gpu_use(monkeypat
     setup._root, setup._gpus = Path(), cast(Any, SimpleNamespace(memory_mib=()))
     setup.start(Registration(7, "secret", 0.85, "standard"))
     price = "GPU machine: 30 min, about 0.42 USD (0.85 USD per hour, standard); "
-    assert given[-1]() == f"{price}GPU use 41%"
+    assert given[-2]() == f"{price}GPU use 41%"
 
 
 @pytest.mark.parametrize("code", [*_CODES, 8, 99])
@@ -89,9 +90,29 @@ def test_a_runner_that_github_removed_before_any_job_is_reported_as_such() -> No
     assert gone in text
 
 
-def test_a_job_that_the_hook_refused_is_reported_as_a_gpu_problem() -> None:
-    ended = machine.inside(lambda: started("end(7)", TRAIN, "GPU 0 is lost").finish(nobody_asks))
-    assert ended == ["gpu-unhealthy", "the job was refused: GPU 0 is lost"]
+@pytest.mark.parametrize(("fault", "named"), [("Xid 79", "Xid 79"), ("", "in use")])
+def test_a_job_that_the_hook_refused_is_reported_as_a_gpu_fault(fault: str, named: str) -> None:
+    """The job has not begun, so nothing of it causes the problem."""
+    ended = machine.inside(lambda: started("end(7)", TRAIN, Problem("GPU 0 is lost", fault)).finish(nobody_asks))
+    assert ended == ["gpu-fault", f"{named}: the job was refused: GPU 0 is lost"]
+
+
+@pytest.mark.parametrize(
+    ("line", "failed"),
+    [
+        ("2026-11-28 10:00:00Z: Job train completed with result: Failed", True),
+        ("2026-11-28 10:00:00Z: Job train completed with result: Canceled", False),
+        ("2026-11-28 10:00:00Z: Job of completed with result: Failed completed with result: Succeeded", False),
+        ("train completed with result: Failed", False),
+    ],
+)
+def test_the_runners_own_line_says_if_the_job_failed(line: str, failed: bool) -> None:
+    def work() -> bool:
+        run = started(f"say({line!r}); end(0)", TRAIN)
+        run.finish(nobody_asks)
+        return run.job_failed
+
+    assert machine.inside(work) is failed
 
 
 def test_a_runner_without_a_job_is_waited_for_until_the_deadline_and_then_ends_on_sigint() -> None:
