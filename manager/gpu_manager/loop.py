@@ -15,9 +15,9 @@ from gpu_ci.machine_records import MachineRecord
 
 from . import registration
 from .budgets import Budgets
-from .decision import capacity, jobs, records, reruns, timeouts
+from .decision import capacity, faults, jobs, records, reruns, timeouts
 from .decision.decide import Decision, decide
-from .decision.names import machine_of
+from .decision.names import machine_of, slug
 from .memory import Memory, Pending
 from .model import (
     Action,
@@ -26,6 +26,7 @@ from .model import (
     Insert,
     InsertError,
     Job,
+    JobKey,
     Machine,
     Observation,
     Offer,
@@ -34,6 +35,7 @@ from .model import (
     RanJob,
     Register,
     RemoveRunner,
+    Report,
     RunKey,
     Runner,
     Start,
@@ -76,8 +78,8 @@ class Event:
     """One line of the manager's log: an action that it carried out, or a problem that it found."""
 
     kind: str
-    """insert, start-machine, stop-machine, register, delete, remove-runner, rerun, cancel, insert-failed,
-    start-failed, unknown-machine, unavailable or refused."""
+    """insert, start-machine, stop-machine, register, delete, remove-runner, rerun, cancel, check-run, gpu-fault,
+    insert-failed, start-failed, unknown-machine, unavailable or refused."""
     subject: str
     """The machine, run, commit or service that the event is about."""
     detail: str = ""
@@ -173,6 +175,7 @@ class Manager:
         # have begun.
         if not self._save(decision.memory, events):
             return PassResult(observation, decision, events, saved=False)
+        events += _fault_events(memory.faults, decision.memory)
         for action in decision.actions:
             if not self._store.may_act():
                 events.append(
@@ -187,7 +190,9 @@ class Manager:
                 )
                 break
             events += self._carry_out(action, decision.memory, lambda: observation.now + self._now() - observed_at)
+        known = set(decision.memory.faults)
         stored = self._store_records(observation, decision.memory, events)
+        events += _fault_events(known, decision.memory)
         self._save(decision.memory, events)
         return PassResult(observation, decision, events, records=stored)
 
@@ -221,6 +226,10 @@ class Manager:
                     made[key] = NewRecord(
                         record, job_was_seen=history.job is not None, boot_was_seen=history.registered
                     )
+                    if history.end and history.end.fault and job:
+                        # Also of a job that began and ended between two passes, such as one that its machine refused.
+                        seen = JobKey(job.repository, job.run, job.id, job.attempt)
+                        faults.add(seen, history.machine, history.pool, history.end.fault, memory, observation.now)
                 except (ValueError, OverflowError, OSError):  # such times would stop every further pass
                     events.append(Event("refused", "the records", f"{history.machine}: its times cannot be"))
                     del memory.ended[key]
@@ -283,7 +292,7 @@ class Manager:
         # A sweep may take minutes. `now` is the time at its start, so that a deadline before `now` has passed for each
         # of its answers.
         sweep_began = self._now()
-        github_view = self._github.observe(reruns.runs_to_read(memory))
+        github_view = self._github.observe(reruns.runs_to_read(memory) | faults.runs_to_read(memory))
         if github_view.unix is None:
             events += [Event("unavailable", "GitHub", problem) for problem in github_view.problems]
             return None
@@ -393,6 +402,8 @@ class Manager:
                 return self._register(action, memory, now)
             if isinstance(action, Cancel):
                 return [self._cancel(action, memory)]
+            if isinstance(action, Report):
+                return [self._report(action, memory)]
             self._github.rerun(action.run, action.job_id)
             rerun_jobs = "all failed jobs" if action.job_id is None else f"job {action.job_id}"
             return [Event("rerun", f"{action.run.repository} run {action.run.run_id}", rerun_jobs)]
@@ -445,6 +456,18 @@ class Manager:
         timeouts.keep(action.job, memory)
         return Event("cancel", _subject_of(action), "the job is no longer queued; its run continues")
 
+    def _report(self, action: Report, memory: Memory) -> Event:
+        """Write a check run. A refusal is final, because the App may do without the permission."""
+        subject = _subject_of(action)
+        try:
+            self._github.check_run(action)
+        except Refused as error:
+            memory.faults[slug(action.job)].reported = True
+            needs = "to write it on the commit, the App needs Checks: read and write (docs/guides/github.md)"
+            return Event("refused", subject, f"{action.title}; {needs}: {error}")
+        memory.faults[slug(action.job)].reported = True
+        return Event("check-run", subject, action.title)
+
     def _remove_runner(self, action: RemoveRunner, memory: Memory) -> list[Event]:
         """Unregister a runner and then delete its machine. GitHub refuses to unregister a runner that runs a job."""
         name = action.machine.name if action.machine else action.runner.name
@@ -468,6 +491,15 @@ def _one_runner_per_machine(runners: Iterable[Runner]) -> tuple[Runner, ...]:
     return tuple({each.name: each for each in worst_first}.values())
 
 
+def _fault_events(known: Collection[str], memory: Memory) -> list[Event]:
+    """Return the events of the faults that are not known yet."""
+    return [
+        Event("gpu-fault", each.machine, f"{each.fault}: {each.key.repository}#{each.key.job_id}", each.pool)
+        for key, each in memory.faults.items()
+        if key not in known
+    ]
+
+
 def _failure_event(machine: str, pending: Pending, error: InsertError) -> Event:
     """Return the event of an insert or a start that the supplier has refused."""
     kind = "start-failed" if pending.is_start else "insert-failed"
@@ -489,5 +521,5 @@ def _subject_of(action: Action) -> str:
         return action.machine.name if action.machine else action.runner.name
     if isinstance(action, Delete | Register | Start | Stop):
         return action.machine.name
-    run = action.job if isinstance(action, Cancel) else action.run
+    run = action.job if isinstance(action, Cancel | Report) else action.run
     return f"{run.repository} run {run.run_id}"

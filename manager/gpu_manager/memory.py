@@ -194,7 +194,7 @@ class StandbyMemory:
 
 @dataclass
 class LostJob:
-    """A job whose machine Google preempted while the job ran."""
+    """A job that failed because of its machine: Google preempted the machine, or its GPU failed."""
 
     key: JobKey
     pool: str
@@ -207,6 +207,32 @@ class LostJob:
     """The number of requests for a rerun of the job."""
     waited_for: bool = False
     """True if GitHub still listed the job as running when its runner could no longer answer."""
+    by_fault: bool = False
+    """True if the GPU failed."""
+
+    @property
+    def run(self) -> RunKey:
+        return RunKey(self.key.repository, self.key.run_id)
+
+
+@dataclass
+class GpuFault:
+    """A job whose machine reported a fault of its GPU."""
+
+    key: JobKey
+    machine: str
+    pool: str
+    fault: str
+    """The fault, such as `Xid 79`."""
+    since: float
+    failed: bool | None = None
+    """True if the job failed, by GitHub's answer; None until its run has ended."""
+    reported: bool = False
+    """True if the commit has its check run, or if GitHub refuses it."""
+    asked: float = 0.0
+    """When the manager last requested the check run."""
+    asks: int = 0
+    """The number of requests."""
 
     @property
     def run(self) -> RunKey:
@@ -266,6 +292,8 @@ class Memory:
     """
     lost: dict[str, LostJob] = field(default_factory=dict)
     """Jobs that lost their machine, by slug."""
+    faults: dict[str, GpuFault] = field(default_factory=dict)
+    """Jobs of the last day on machines whose GPU failed, by slug."""
     steady: dict[str, float] = field(default_factory=dict)
     """Runs that lost a job to a preemption, each with an end time. Until that time, while a job of the run waits, the
     pools that fit the job start no preemptible machine.

@@ -5,6 +5,7 @@ This module sends no requests and reads no clock. `gpu_manager/__init__.py` defi
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -20,6 +21,9 @@ from pydantic_core import PydanticCustomError
 
 OFF = ("STOPPED", "SUSPENDED", "TERMINATED")
 """Google's states of a machine that is off (discovery document compute v1, Instance.status)."""
+
+GPU_FAULT = "gpu-fault"
+"""The reason of a machine's end whose GPU has failed (gpu_agent.outcomes)."""
 
 DEFAULT_SUPPLIER = "compute-engine"
 """The supplier of a pool whose configuration names none."""
@@ -363,6 +367,12 @@ class End:
     run: RunKey | None = None
     """The run of the job that the machine reported. The author of the job can change it, so it is only a hint."""
 
+    @property
+    def fault(self) -> str:
+        """The fault of the machine's GPU, such as `Xid 79`; empty without one. It has no characters of Markdown."""
+        name = self.detail.partition(":")[0]
+        return name if self.reason == GPU_FAULT and re.fullmatch(r"[A-Za-z0-9 -]{1,60}", name) else ""
+
 
 @dataclass(frozen=True)
 class Machine:
@@ -527,6 +537,15 @@ class Rerun:
 
 
 @dataclass(frozen=True)
+class Report:
+    """Write a check run on the commit of a job: the machine failed, and not the change."""
+
+    job: JobKey
+    title: str
+    summary: str
+
+
+@dataclass(frozen=True)
 class Cancel:
     """Cancel the workflow run of a job that waits too long."""
 
@@ -541,4 +560,4 @@ class Register:
     machine: Machine
 
 
-Action = Insert | Delete | Stop | Start | RemoveRunner | Rerun | Cancel | Register
+Action = Insert | Delete | Stop | Start | RemoveRunner | Rerun | Cancel | Register | Report

@@ -22,6 +22,7 @@ from .model import (
     OperationState,
     Pool,
     RanJob,
+    Report,
     Run,
     RunKey,
     Runner,
@@ -104,6 +105,9 @@ class Github(Protocol):
 
         Raises Unavailable or Refused.
         """
+
+    def check_run(self, report: Report) -> None:
+        """Write a neutral check run on the commit of a job. Raises Unavailable or Refused."""
 
     def ran(self, run: RunKey) -> tuple[RanJob, ...]:
         """Return the jobs of all attempts of a run that a runner has started. A run that is gone has none.

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-from .decision import capacity, standby
+from .decision import capacity, faults, standby
 from .loop import PassResult
 from .memory import Memory
 from .model import Job, Machine, Pool, Reason
@@ -89,6 +89,19 @@ def view(pools: Sequence[Pool], result: PassResult) -> dict[str, Any]:
             {"repository": each.run.repository, "run": each.run.run_id, "attempt": each.attempt, "detail": each.detail}
             for each in decision.memory.cancelled.values()
         ],
+        "faults": [
+            {
+                "repository": each.key.repository,
+                "run": each.key.run_id,
+                "id": each.key.job_id,
+                "attempt": each.key.attempt,
+                "machine": each.machine,
+                "detail": faults.title(each.fault),
+                "nextStep": faults.next_step(each.key.attempt),
+            }
+            for each in decision.memory.faults.values()
+            if each.failed
+        ],
         "githubLimitedUntil": observation.github_limited_until,
         "events": [f"{event.kind} {event.subject}: {event.detail}".rstrip(": ") for event in result.events],
     }
@@ -99,7 +112,7 @@ def merged(views: Sequence[dict[str, Any]]) -> dict[str, Any]:
     first, *others = views
     found = dict(first)
     for other in others:
-        for key in ("pools", "machines", "jobs", "cancelled", "events"):
+        for key in ("pools", "machines", "jobs", "cancelled", "faults", "events"):
             found[key] = None if found[key] is None or other[key] is None else [*found[key], *other[key]]
     return found
 

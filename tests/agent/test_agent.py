@@ -294,9 +294,9 @@ def test_a_warm_machine_waits_longer_for_its_registration_and_looks_at_its_gpu_a
     fakes.attributes["gpu-agent-config"] = json.dumps(
         config(registered_by="manager", runner={**RUNNER, "warm_sec": 3600})
     )
-    looks = iter(("", problem))
+    looks = iter((None, Problem(problem) if problem else None))
 
-    def look() -> str:
+    def look() -> Problem | None:
         fakes.does("look")
         return next(looks)
 

@@ -22,6 +22,7 @@ from gpu_manager.model import (
     OperationState,
     Pool,
     RanJob,
+    Report,
     Run,
     RunKey,
     Runner,
@@ -47,6 +48,7 @@ class Faulty:
 
     def __init__(self, world: World, rate: float, kill_rate: float) -> None:
         self.world, self.rate, self.kill_rate = world, rate, kill_rate
+        self.had_faults = rate + kill_rate > 0
 
     def before(self) -> None:
         if self.world.chance.random() < self.kill_rate:
@@ -159,12 +161,23 @@ class FakeGithub:
             raise Unavailable("the run is already running")
         if any(self._cancelled_by_a_person(job) for job in latest):
             raise BrokenRuleError(f"run {run.run_id}: was cancelled by a person, and is run again")
+        failed = {job.instance for job in latest if job.conclusion != "success"}
+        if not failed & (self.world.broken | self.world.preempted.keys()):
+            raise BrokenRuleError(f"run {run.run_id}: failed by itself, and is run again")
         self.world.reruns[(run.run_id, attempt)] += 1
         self.world.attempts[run.run_id] = attempt + 1
         for job in latest:
             if job.conclusion != "success":
                 key = JobKey(run.repository, run.run_id, self.world.number(), attempt + 1)
                 self.world.jobs[key.job_id] = WorldJob(key, job.labels, self.world.now, job.duration + 5)
+        self.faulty.after()
+
+    def check_run(self, report: Report) -> None:
+        self.faulty.before()
+        job = self.world.jobs[report.job.job_id]
+        if job.conclusion != "failure" or job.instance not in self.world.broken:
+            raise BrokenRuleError(f"job {report.job.job_id}: its commit says that the machine made it fail")
+        self.world.reports[report.job.job_id] += 1
         self.faulty.after()
 
     def cancel(self, job: JobKey) -> bool:
@@ -381,6 +394,8 @@ class FakeCompute:
         world.requests[request_id] = (world.now, operation)
         world.operations[operation] = (until, error, machine.name)
         if error is None:
+            if machine.id in world.broken:
+                raise BrokenRuleError(f"{machine.name}: is started again after its GPU failed")
             vm.starts_at, vm.boots_in = until, world.chance.choice((5, 20))
             vm.silent = world.faults and world.chance.random() < 0.05
             world.started += 1

@@ -19,6 +19,7 @@ from gpu_manager.model import (
     Machine,
     Offer,
     Pool,
+    RunKey,
 )
 
 from tests.manager.machine_key import PRIVATE, certificate_of, published
@@ -66,11 +67,6 @@ def pool(
     )
 
 
-def commit_of(job: JobKey) -> str:
-    """Return the commit of a job. Each run has its own."""
-    return f"{job.run_id:040x}"
-
-
 @dataclass
 class WorldJob:
     """A job at GitHub."""
@@ -113,6 +109,8 @@ class Vm:
     off_at: float | None = None
     ended: str = "job-done"
     """The reason that it reports when it switches itself off."""
+    detail: str = ""
+    run: RunKey | None = None
     listed_at: float = 0.0
     """When it first appears in a list, at the latest with its operation."""
     silent: bool = False
@@ -175,6 +173,10 @@ class World:
     """The runners that the manager has registered."""
     preempted: dict[str, tuple[str, float]] = field(default_factory=dict)
     """Names of machines and the time of their preemption, by Google's id."""
+    broken: set[str] = field(default_factory=set)
+    """The ids of the machines whose GPU failed."""
+    reports: Counter[int] = field(default_factory=Counter)
+    """The number of check runs by job."""
     reruns: Counter[tuple[int, int]] = field(default_factory=Counter)
     machines_of_job: Counter[str] = field(default_factory=Counter)
     skew_sec: float = 0.0
@@ -238,6 +240,7 @@ class World:
         job.cancelled = self.now
         for vm in self.vms.values():
             if vm.job is job:
+                self._outcome(vm)  # the GPU may have failed before
                 self._job_over(vm)
 
     def preempt(self, vm: Vm) -> None:
@@ -349,7 +352,7 @@ class World:
             self._set(vm, "RUNNING")
         elif machine.status == "RUNNING" and not vm.silent:
             if vm.off_at is not None and self.now >= vm.off_at:
-                self._set(vm, "TERMINATED", End(vm.ended))
+                self._set(vm, "TERMINATED", End(vm.ended, vm.detail, run=vm.run))
             elif vm.off_at is None and not vm.runner_id and self.now >= vm.runs_at + vm.boots_in:
                 self._ready(vm)
             elif vm.hung and vm.runner_id:
@@ -360,7 +363,7 @@ class World:
             elif vm.job and self.now >= vm.job.created and vm.job.status == "in_progress":
                 vm.job.duration -= 1
                 if vm.job.duration <= 0:
-                    vm.job.complete("success", self.now)
+                    vm.job.complete(self._outcome(vm), self.now)
                     self._job_over(vm)
             elif vm.runner_id and vm.idle_since is not None and self.now - vm.idle_since > self._idle_sec(vm):
                 # A runner that the manager registered stays at GitHub, and so does one whose agent gets no answer.
@@ -375,6 +378,17 @@ class World:
     def _warm_sec(self, vm: Vm) -> int:
         warm = next(each.warm for each in self.pools if each.name == vm.machine.pool)
         return warm.most_wait_sec if warm else 0
+
+    def _outcome(self, vm: Vm) -> str:
+        """Return how the job of a machine ends. It may fail because the GPU fails, or by itself, and succeed anyway."""
+        if not self.faults or vm.job is None:
+            return "success"
+        breaks, fails = self.chance.random() < 0.2, self.chance.random() < 0.7
+        if breaks:
+            vm.ended, vm.detail = "gpu-fault", "Xid 79: the kernel's log has it"
+            vm.run = RunKey(vm.job.key.repository, vm.job.key.run_id)
+            self.broken.add(vm.machine.id)
+        return "failure" if fails and (breaks or self.chance.random() < 0.1) else "success"
 
     def _idle_sec(self, vm: Vm) -> int:
         return IDLE_SEC + (LATE_SEC if vm.machine.registered_by == "manager" else 0)

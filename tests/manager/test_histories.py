@@ -111,6 +111,14 @@ def ends_well(made: History, *, has_times: bool = True) -> None:
     assert world.forgotten or world.stray_runners() == set(), "runners without a machine"
     assert max(world.reruns.values(), default=0) <= 1
     assert {attempt for _, attempt in world.reruns} <= {1}
+    assert max((len(life.jobs) for life in world.lives.values()), default=0) <= 1, "jobs of a machine"
+    # Without lost requests, each job that failed with its GPU is run again, if the manager has read the machine's end.
+    if not made.faulty.had_faults and not world.forgotten:
+        known = made.passes[-1].decision.memory.faults.values()
+        assert {each.key.job_id for each in known if each.failed} == set(world.reports)
+        assert {each.run.run_id for each in known if each.failed and each.key.attempt == 1} <= {
+            run for run, _ in world.reruns
+        }
     if has_times:
         records_are_true(made)
 

@@ -14,7 +14,7 @@ from gpu_ci.cli.output import InputError
 from gpu_ci.gcp.gate.waiting import cancellation
 
 from ..budgets import Budgets
-from ..decision import jobs, standby
+from ..decision import faults, jobs, standby
 from ..loop import Event, Manager, PassResult
 from ..metrics.measure import LogLines, Meter
 from ..model import JobKey
@@ -294,7 +294,7 @@ def is_idle(result: PassResult) -> bool:
     observation, memory = result.observation, result.decision.memory
     waiting = result.decision.assigned or any(reason.waiting_helps for reason in result.decision.reasons.values())
     at_work = any(not standby.is_on_standby(machine, memory) for machine in observation.machines or ())
-    return result.complete and not (waiting or at_work or memory.pending or memory.lost)
+    return result.complete and not (waiting or at_work or memory.pending or memory.lost or faults.is_open(memory))
 
 
 def limited_pause_sec(result: PassResult, interval_sec: float) -> float:
@@ -324,6 +324,7 @@ _SEVERITY = {
     "insert-failed": "WARNING",
     "start-failed": "WARNING",
     "preempted": "WARNING",
+    "gpu-fault": "WARNING",
     "budget": "WARNING",
     "unavailable": "WARNING",
     "unknown-machine": "WARNING",

@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from ..memory import Memory, from_json, to_json
 from ..model import Action, JobKey, Machine, Observation, Pool, Reason, Runner
-from . import capacity, jobs, machines, records, registrations, reruns, standby, timeouts, warm
+from . import capacity, faults, jobs, machines, records, registrations, reruns, standby, timeouts, warm
 from .names import slug
 
 # How long a machine may be missing from lists after its insert has ended without an error.
@@ -44,6 +44,7 @@ def decide(pools: Sequence[Pool], observation: Observation, old_memory: Memory) 
     capacity.forget_old(memory, observation.now)
     jobs.forget_old(memory, observation.now)
     reruns.forget_old(memory, observation.now)
+    faults.forget_old(memory, observation.now)
     timeouts.forget_old(memory, observation.now)
     # A removed pool starts no more machines. Its existing machines are found by their labels.
     memory.pending = {name: each for name, each in memory.pending.items() if each.pool in by_name}
@@ -52,6 +53,7 @@ def decide(pools: Sequence[Pool], observation: Observation, old_memory: Memory) 
     _update_pending(observation, memory)
     machines.update(by_name, observation, memory)
     reruns.remember_lost_jobs(by_name, observation, memory)
+    faults.remember(by_name, observation, memory)
     ready = standby.ready(by_name, observation, memory)
     actions: list[Action] = [
         *machines.remove_overdue(by_name, observation, memory),
@@ -60,6 +62,7 @@ def decide(pools: Sequence[Pool], observation: Observation, old_memory: Memory) 
     ]
     actions += machines.remove_hung(by_name, observation, memory)
     actions += registrations.strays(observation, memory)
+    actions += faults.due(observation, memory)
     actions += reruns.due(observation, memory)
     machines.forget_gone(by_name, observation, memory)
     if observation.machines is None or observation.jobs is None or observation.runners is None:

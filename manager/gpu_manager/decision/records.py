@@ -14,7 +14,7 @@ from gpu_ci.machine_records import End as RecordedEnd
 from gpu_ci.machine_records import JobOfMachine, MachineRecord
 
 from ..memory import MachineHistory, Memory
-from ..model import End, Job, Machine, Observation, Pool, RanJob, RunKey
+from ..model import GPU_FAULT, End, Job, Machine, Observation, Pool, RanJob, RunKey
 from .machines import JOB_DONE
 from .names import MOST_CHARACTERS
 
@@ -172,8 +172,13 @@ def is_complete(history: MachineHistory, job: JobOfMachine | None) -> bool:
     if not runs_to_read(history):
         return True
     if job is None:
-        return history.job is None and not (history.end and history.end.reason == JOB_DONE)
+        return history.job is None and not _names_job(history.end)
     return job.completed is not None
+
+
+def _names_job(end: End | None) -> bool:
+    """Return True if the machine has reported that it ran a job, also one that it refused."""
+    return end is not None and (end.reason == JOB_DONE or (end.reason == GPU_FAULT and end.run is not None))
 
 
 def make(history: MachineHistory, job: JobOfMachine | None, manager: str, supplier: str) -> MachineRecord:
@@ -181,7 +186,7 @@ def make(history: MachineHistory, job: JobOfMachine | None, manager: str, suppli
     end, on = history.end, [(begin, begin if end is None else end) for begin, end in history.on]
     job = job or (_as_seen(history.job) if history.job else None)
     missing = {
-        "job": job is None and end is not None and end.reason == JOB_DONE,
+        "job": job is None and _names_job(end),
         "job-times": job is not None and job.completed is None,
         "price": history.usd_per_hour is None,
         "on": history.is_estimated or not on,

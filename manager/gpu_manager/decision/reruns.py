@@ -1,6 +1,8 @@
-"""Runs jobs again whose machine was preempted. Such a job is a lost job (memory.LostJob).
+"""Runs jobs again whose machine was preempted, or whose GPU failed (faults.py). Such a job is a lost job
+(memory.LostJob).
 
-A lost job is run again once, after its run has ended, and on a machine that Google does not preempt.
+A lost job is run again once, after its run has ended. After a preemption its machine is one that Google does not
+preempt.
 """
 
 from __future__ import annotations
@@ -14,7 +16,7 @@ from .names import slug
 # GitHub refuses to rerun a run older than 30 days (docs.github.com, "Re-running workflows and jobs").
 _OLDEST_RUN_SEC = 30 * 24 * 3600.0
 # Only a job of the first attempt is run again. A person decides about a run that loses its machine twice.
-_LAST_ATTEMPT = 1
+LAST_ATTEMPT = 1
 # How long the runner of a preempted machine may still report to GitHub. Google stops a spot machine 30 seconds after
 # its notice (cloud.google.com/compute/docs/instances/spot).
 _GRACE_SEC = 60.0
@@ -86,7 +88,7 @@ def _drop_settled(run: Run, observation: Observation, memory: Memory) -> None:
         for key in lost:
             del memory.lost[key]
     for key, each in lost.items():
-        if each.key.attempt > _LAST_ATTEMPT:
+        if each.key.attempt > LAST_ATTEMPT:
             memory.lost.pop(key, None)
 
 
@@ -108,7 +110,8 @@ def _rerun_of(run: Run, lost: list[LostJob], memory: Memory, now: float) -> Reru
             memory.lost.pop(slug(each.key), None)
     if all(each.asks > _MOST_REQUESTS for each in requested):
         return None
-    memory.steady[_run_text(run.key)] = now + _STEADY_SEC
+    if not all(each.by_fault for each in requested):
+        memory.steady[_run_text(run.key)] = now + _STEADY_SEC
     return Rerun(run.key, run.attempt, None if complete else first.key.job_id)
 
 

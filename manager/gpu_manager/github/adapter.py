@@ -8,7 +8,7 @@ from urllib.parse import quote
 
 import httpx2
 
-from ..model import JobKey, NewRunner, Pool, RanJob, Run, RunKey, Runner
+from ..model import JobKey, NewRunner, Pool, RanJob, Report, Run, RunKey, Runner
 from ..ports import GithubView, Refused, Unavailable
 from . import payloads
 from .app_token import App
@@ -17,6 +17,9 @@ from .rest_client import Clocks, RestClient, refusal
 from .sweep import Sweep, repository_path, run_path
 
 _PERMISSIONS = {"actions": "write", "organization_self_hosted_runners": "write"}
+
+# The name of the check runs that say why a job failed.
+_CHECK_RUN = "gpu-ci machine"
 
 # The folder in which the agent's runner runs jobs (gpu_agent/config.py).
 _WORK_FOLDER = "_work"
@@ -48,6 +51,8 @@ class GithubAdapter:
         transport: httpx2.BaseTransport | None = None,
     ) -> None:
         self._client = RestClient(url, app, _PERMISSIONS, clocks, transport, managers)
+        # GitHub creates no token with a permission that the App lacks, and this one is optional.
+        self._checks = RestClient(url, app, {"checks": "write"}, clocks, transport, managers)
         self._sweep = Sweep(self._client, organization, groups)
         self._organization = organization
         self._runners = f"/orgs/{quote(organization, safe='')}/actions/runners"
@@ -56,6 +61,7 @@ class GithubAdapter:
         """End threads and connections."""
         self._sweep.close()
         self._client.close()
+        self._checks.close()
 
     @property
     def requests(self) -> Requests:
@@ -151,6 +157,22 @@ class GithubAdapter:
         if answer.status not in (202, 409):  # 409: the run is completed
             raise refusal("POST", path, answer)
         return True
+
+    def check_run(self, report: Report) -> None:
+        job, path = report.job, f"{repository_path(report.job.repository)}/check-runs"
+        if (run := self._client.find(run_path(RunKey(job.repository, job.run_id)))) is None:
+            raise Refused(f"POST {path}: run {job.run_id} is gone")
+        body = {
+            "name": _CHECK_RUN,
+            "head_sha": payloads.read("a run", lambda: run["head_sha"]),
+            "details_url": f"{payloads.read('a run', lambda: run['html_url'])}/job/{job.job_id}",
+            # Neutral: it neither blocks a merge nor allows one.
+            "conclusion": "neutral",
+            "output": {"title": report.title, "summary": report.summary},
+        }
+        answer = self._checks.send("POST", path, body)
+        if answer.status != 201:
+            raise refusal("POST", path, answer)
 
     def ran(self, run: RunKey) -> tuple[RanJob, ...]:
         owner, _, name = run.repository.partition("/")

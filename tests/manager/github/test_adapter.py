@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import threading
 from datetime import UTC, datetime
 from pathlib import Path
@@ -11,7 +12,7 @@ import pytest
 from gpu_manager.github import sweep
 from gpu_manager.github.adapter import GithubAdapter
 from gpu_manager.github.rate_limits import RateLimits
-from gpu_manager.model import Job, JobKey, Run, RunKey, Runner
+from gpu_manager.model import Job, JobKey, Report, Run, RunKey, Runner
 from gpu_manager.ports import Github, Refused, Unavailable
 
 from tests.manager.github.fake_github import FakeGithub, adapter, group, job, repository, run, runner
@@ -327,6 +328,44 @@ def test_only_the_run_of_a_job_that_is_still_queued_is_cancelled(
     else:
         assert manager.cancel(key) is bool(code)
     assert (cancel in github.asked) is bool(code)
+
+
+REPORT = Report(JobKey(KERNELS, 1, 11, 1), "GPU fault (Xid 79), not your change", "Job 11 failed.")
+
+
+def test_a_check_run_is_neutral_and_its_token_may_do_nothing_else(github: FakeGithub, manager: GithubAdapter) -> None:
+    """GitHub refuses a token with a permission that the App lacks, so the sweep must not need this one."""
+    github.runs["kernels"] = [run(1, "completed", html_url="https://github.example/runs/1")]
+    bodies = []
+
+    def kept(request: httpx2.Request) -> httpx2.Response:
+        bodies.append(json.loads(request.content))
+        return httpx2.Response(201, json={})
+
+    github.faults[f"POST /repos/{KERNELS}/check-runs"] = kept
+    manager.check_run(REPORT)
+    assert bodies == [
+        {
+            "name": "gpu-ci machine",
+            "head_sha": run(1, "completed")["head_sha"],
+            "details_url": "https://github.example/runs/1/job/11",
+            "conclusion": "neutral",
+            "output": {"title": REPORT.title, "summary": REPORT.summary},
+        }
+    ]
+    assert [set(each["permissions"]) for each in github.permissions] == [
+        {"actions", "organization_self_hosted_runners"},
+        {"checks"},
+    ]
+
+
+@pytest.mark.parametrize(("exists", "problem"), [(True, "not accessible by integration"), (False, "run 1 is gone")])
+def test_a_check_run_may_be_refused(github: FakeGithub, manager: GithubAdapter, exists: bool, problem: str) -> None:
+    github.runs["kernels"] = [run(1, "completed", html_url="https://github.example/runs/1")] if exists else []
+    message = {"message": "Resource not accessible by integration"}
+    github.faults[f"POST /repos/{KERNELS}/check-runs"] = lambda _: httpx2.Response(403, json=message)
+    with pytest.raises(Refused, match=problem):
+        manager.check_run(REPORT)
 
 
 def test_texts_of_a_workflow_contain_no_terminal_control_characters(github: FakeGithub, manager: GithubAdapter) -> None:

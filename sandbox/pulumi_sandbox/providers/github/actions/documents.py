@@ -33,6 +33,7 @@ def run(row: Json) -> Json:
         "id": row["id"],
         "head_branch": BRANCH,
         "head_sha": row["sha"],
+        "html_url": f"{WEB}/{row['repository']}/actions/runs/{row['id']}",
         "run_attempt": row["attempt"],
         "event": EVENT,
         "path": row["path"],

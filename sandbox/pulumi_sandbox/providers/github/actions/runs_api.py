@@ -1,18 +1,13 @@
-"""The calls of GitHub's REST API for workflow runs, jobs, and statuses of commits."""
+"""The calls of GitHub's REST API for workflow runs, jobs, and statuses and check runs of commits."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from pulumi_sandbox.providers.github.actions import documents
-from pulumi_sandbox.providers.github.actions.state import (
-    Actions,
-    NothingToRerun,
-    RunActive,
-    RunCompleted,
-)
+from pulumi_sandbox.providers.github.actions.state import Actions, RunCompleted
 from pulumi_sandbox.providers.github.repositories import Repository
 from pulumi_sandbox.providers.github.rest import Refused, Request, Route, paged
 from pulumi_sandbox.providers.machines.local_server import Answer, as_json
@@ -21,10 +16,6 @@ from pulumi_sandbox.world.store import Record, World
 REPOSITORY = r"/repos/(?P<owner>[^/]+)/(?P<repo>[^/]+)"
 # Source of the message: github.com/Homebrew/actions/issues/70.
 COMPLETED_RUN = "Cannot cancel a workflow run that is completed."
-# Sources: github.com/cli/cli/issues/9221 and RunsOn#259: status 403 until the whole run is completed.
-ACTIVE_RUN = "This workflow is already running"
-# GitHub does not document its answer to a rerun of failed jobs if no job has failed.
-NO_FAILED_JOB = "This workflow run has no failed jobs"
 
 
 @dataclass(frozen=True)
@@ -64,12 +55,13 @@ class RunsApi:
         return paged(request, "jobs", rows, lambda one: documents.job(one, row))
 
     def _rerun_job(self, request: Request, repository: Repository, job: str) -> Answer:
-        row = self._job_or_refuse(repository, job)
-        return _rerun(lambda: self.actions.rerun(row["runId"], row["id"]))
+        row = _of_repository(repository, self.actions.job(int(job)))
+        self.actions.rerun(row["runId"], row["id"])
+        return as_json(201, {})
 
     def _rerun_failed_jobs(self, request: Request, repository: Repository, run: str) -> Answer:
-        number = self._run_or_refuse(repository, run)["id"]
-        return _rerun(lambda: self.actions.rerun(number))
+        self.actions.rerun(self._run_or_refuse(repository, run)["id"])
+        return as_json(201, {})
 
     def _cancel(self, request: Request, repository: Repository, run: str) -> Answer:
         try:
@@ -81,9 +73,6 @@ class RunsApi:
     def _run_or_refuse(self, repository: Repository, run: str) -> dict[str, Any]:
         return _of_repository(repository, self.actions.run(int(run)))
 
-    def _job_or_refuse(self, repository: Repository, job: str) -> dict[str, Any]:
-        return _of_repository(repository, self.actions.job(int(job)))
-
 
 def _of_repository(repository: Repository, row: dict[str, Any] | None) -> dict[str, Any]:
     if row is None or row["repository"] != repository.full_name:
@@ -91,17 +80,7 @@ def _of_repository(repository: Repository, row: dict[str, Any] | None) -> dict[s
     return row
 
 
-def _rerun(again: Callable[[], None]) -> Answer:
-    try:
-        again()
-    except RunActive:
-        raise Refused(403, ACTIVE_RUN) from None
-    except NothingToRerun:
-        raise Refused(403, NO_FAILED_JOB) from None
-    return as_json(201, {})
-
-
-STATUS = "github:rest/commitStatus"
+STATUS, CHECK_RUN = "github:rest/commitStatus", "github:rest/checkRun"
 STATES = ("error", "failure", "pending", "success")
 # The documentation of the call does not have this limit. GitHub answers 422 to a longer text.
 DESCRIPTION_CHARACTERS = 140
@@ -109,13 +88,17 @@ DESCRIPTION_CHARACTERS = 140
 
 @dataclass(frozen=True)
 class StatusesApi:
-    """The statuses of one world. Source of the fields: docs.github.com/en/rest/commits/statuses."""
+    """The statuses and check runs of one world.
+
+    Sources of the fields: docs.github.com/en/rest/commits/statuses and docs.github.com/en/rest/checks/runs.
+    """
 
     world: World
 
     def routes(self) -> list[Route]:
         return [
             Route("POST", rf"{REPOSITORY}/statuses/(?P<sha>[0-9a-f]{{40}})", "statuses", "write", self._create_status),
+            Route("POST", rf"{REPOSITORY}/check-runs", "checks", "write", self._create_check_run),
             Route("GET", rf"{REPOSITORY}/commits/(?P<sha>[0-9a-f]{{40}})/statuses", "statuses", "read", self._statuses),
         ]
 
@@ -140,6 +123,14 @@ class StatusesApi:
         }
         outputs = {**document, "commit": f"{repository.full_name}@{sha}"}
         self.world.insert(Record(STATUS, str(number), str(document["context"]), "", {}, outputs, "api"))
+        return as_json(201, document)
+
+    def _create_check_run(self, request: Request, repository: Repository) -> Answer:
+        given = {key: request.body.get(key) for key in ("name", "head_sha", "conclusion", "details_url", "output")}
+        if not given["name"] or not given["head_sha"]:
+            raise Refused(422, "Invalid request.\n\nname and head_sha are required.")
+        document = {"id": self.world.next_number("github-check-run"), **given}
+        self.world.insert(Record(CHECK_RUN, str(document["id"]), str(given["name"]), "", {}, document, "api"))
         return as_json(201, document)
 
     def _statuses(self, request: Request, repository: Repository, sha: str) -> Answer:

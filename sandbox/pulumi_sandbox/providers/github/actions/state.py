@@ -11,6 +11,7 @@ from typing import Any
 
 from pulumi_sandbox.providers.github import types
 from pulumi_sandbox.providers.github.repositories import Repositories, Repository
+from pulumi_sandbox.providers.github.rest import Refused
 from pulumi_sandbox.providers.github.types import numbers, same_name
 from pulumi_sandbox.providers.inputs import text_of
 from pulumi_sandbox.world.store import Record, World
@@ -55,18 +56,14 @@ LOG_CHARACTERS = 64 * 1024
 # The minimum interval between two writes of a runner's last contact. A runner sends a request every second.
 CONTACT_WRITE_SEC = 2
 FIRST_RUN, FIRST_JOB = 10_001, 50_001
-
-
-class RunActive(Exception):  # noqa: N818 - an answer
-    """The run is not completed."""
+# Sources: github.com/cli/cli/issues/9221 and RunsOn#259: status 403 until the whole run is completed.
+ACTIVE_RUN = "This workflow is already running"
+# GitHub does not document its answer to a rerun of failed jobs if no job has failed.
+NO_FAILED_JOB = "This workflow run has no failed jobs"
 
 
 class RunCompleted(Exception):  # noqa: N818 - an answer
     """The run is already completed."""
-
-
-class NothingToRerun(Exception):  # noqa: N818 - an answer
-    """No job of the run has failed."""
 
 
 @dataclass(frozen=True)
@@ -173,16 +170,16 @@ class Actions:
                     self._change(job, cancelling=True)
 
     def rerun(self, run: int, job: int | None = None) -> None:
-        """Start the next attempt with one job, or with all failed jobs. Raises RunActive or NothingToRerun."""
+        """Start the next attempt with one job, or with all failed jobs. Raises Refused."""
         with self.world.transaction():
             current = self.run(run)
             if current is None or current["status"] != COMPLETED:
-                raise RunActive
+                raise Refused(403, ACTIVE_RUN)
             jobs_to_rerun = [
                 one for one in self.jobs(run) if (one["conclusion"] != SUCCESS if job is None else one["id"] == job)
             ]
             if not jobs_to_rerun:
-                raise NothingToRerun
+                raise Refused(403, NO_FAILED_JOB)
             next_run = {**current, "attempt": current["attempt"] + 1, "cancelled": False}
             self.world.update(RUN, str(run), outputs=next_run, note=f"attempt {next_run['attempt']}")
             for one in jobs_to_rerun:

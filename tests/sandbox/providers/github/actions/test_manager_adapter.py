@@ -13,13 +13,14 @@ from cryptography.hazmat.primitives import serialization
 from gpu_manager.github.adapter import GithubAdapter
 from gpu_manager.github.app_token import App
 from gpu_manager.github.rest_client import Clocks
-from gpu_manager.model import JobKey, RunKey, Runner
-from gpu_manager.ports import Unavailable
+from gpu_manager.model import JobKey, Report, RunKey, Runner
+from gpu_manager.ports import Refused, Unavailable
+from pulumi_sandbox.providers.github.actions.runs_api import CHECK_RUN
 from pulumi_sandbox.providers.machines.local_services import Call
 from pulumi_sandbox.world.faults import Fault
 from pulumi_sandbox.world.store import World
 
-from tests.sandbox.providers.github.actions.conftest import APP, INSTALLATION, Hub, key
+from tests.sandbox.providers.github.actions.conftest import APP, INSTALLATION, MANAGER, Hub, key
 
 
 @pytest.fixture
@@ -109,3 +110,17 @@ def test_a_repository_outside_of_the_installation_stops_no_other(
     view = manager.observe(())
     assert [each.key for each in view.jobs or ()] == [JobKey("acme/kernels", run, job, 1)]
     assert view.unread == {"acme/website"}
+
+
+def test_a_check_run_needs_its_permission_and_the_sweep_does_not(
+    hub: Hub, world: World, manager: GithubAdapter
+) -> None:
+    run, [job] = hub.queue()
+    report = Report(JobKey("acme/kernels", run, job, 1), "GPU fault (Xid 79), not your change", "Job failed.")
+    with pytest.raises(Refused, match="permissions requested are not granted"):
+        manager.check_run(report)
+    hub.api.organizations.apps[APP] = {**MANAGER, "checks": "write"}  # type: ignore[index]
+    manager.check_run(report)
+    [found] = [each.outputs for each in world.find(CHECK_RUN)]
+    assert (found["head_sha"], found["conclusion"]) == (hub.run(run)["head_sha"], "neutral")
+    assert found["details_url"].endswith(f"/actions/runs/{run}/job/{job}")

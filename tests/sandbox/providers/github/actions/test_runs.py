@@ -125,6 +125,7 @@ NEEDED = [
     ("POST", f"{KERNELS}/actions/jobs/1/rerun", "actions", "write"),
     ("POST", f"{RUNS}/1/rerun-failed-jobs", "actions", "write"),
     ("POST", f"{RUNS}/1/cancel", "actions", "write"),
+    ("POST", f"{KERNELS}/check-runs", "checks", "write"),
     ("GET", "/orgs/acme/actions/runner-groups", "organization_self_hosted_runners", "read"),
     ("GET", "/orgs/acme/actions/runner-groups/1/repositories", "organization_self_hosted_runners", "read"),
     ("GET", "/orgs/acme/actions/runner-groups/1/runners", "organization_self_hosted_runners", "read"),
