@@ -147,6 +147,8 @@ class MachineRecord(_Part):
     """The market: spot, standard, reservation or flex-start."""
     gpu: str = ""
     """The supplier's name of the GPU, such as nvidia-l4."""
+    template: str = ""
+    """What the machine was made from, such as an instance template; empty in records of earlier versions."""
     usd_per_hour: Usd | None = None
     """The price of the machine when it was started; null if it is not published."""
     requested: Time

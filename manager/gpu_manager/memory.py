@@ -133,6 +133,8 @@ class MachineHistory:
     requested: float
     gpu: str = ""
     usd_per_hour: float | None = None
+    template: str = ""
+    """What it was made from (Machine.template)."""
     id: str = ""
     existed: bool = False
     """False until a list contains it with another status than PENDING, in which it waits for capacity."""

@@ -7,10 +7,11 @@ from __future__ import annotations
 
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, NamedTuple, Protocol
 
+from .copies import Copy
 from .model import (
     Insert,
     InsertError,
@@ -172,6 +173,8 @@ class Supplier(ABC):
     POOL: ClassVar[type[Pool]] = Pool
     """The type of its pools, with the forms of this supplier's accounts, templates and zones."""
     channel: Channel
+    NO_COPY: ClassVar[str] = "ends no machine after a time, so a forgotten one would cost money"
+    """Why `start_copy` is refused, after the title; empty for a supplier that has it."""
 
     @abstractmethod
     def __init__(self, manager: str) -> None:
@@ -255,6 +258,20 @@ class Supplier(ABC):
             InsertRefused: The supplier refuses the start.
         """
         raise InsertRefused(InsertError("refused", f"{self.TITLE} stops no machines"))
+
+    def software(self, pool: Pool, offer: Offer) -> Mapping[str, str]:  # noqa: ARG002 - for suppliers that know it
+        """Return what the template has: `image`, `driver` and `torch`, as far as it is known.
+
+        Raises Unavailable, Refused or InsertRefused.
+        """
+        return {}
+
+    def start_copy(self, pool: Pool, insert: Insert, hours: int) -> Copy:  # noqa: ARG002 - for suppliers with limits
+        """Request a machine without a runner, a label of the manager and an external address.
+
+        The supplier deletes it after `hours`. Raises Unavailable, Refused or InsertRefused.
+        """
+        raise Refused(f"{self.TITLE} {self.NO_COPY}")
 
     def close(self) -> None:  # noqa: B027 - most have no connection
         """Close the connection."""

@@ -5,10 +5,11 @@ It has the pools, the machines, and each waiting or running job with its machine
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from typing import Any, NamedTuple
 
-from .decision import capacity, faults, standby
+from .decision import capacity, faults, records, standby
 from .loop import PassResult
 from .memory import Memory
 from .model import Job, Machine, Pool, Reason
@@ -102,9 +103,17 @@ def view(pools: Sequence[Pool], result: PassResult) -> dict[str, Any]:
             for each in decision.memory.faults.values()
             if each.failed
         ],
+        "ended": [*_unstored(decision.memory, pools[0].supplier)],
         "githubLimitedUntil": observation.github_limited_until,
         "events": [f"{event.kind} {event.subject}: {event.detail}".rstrip(": ") for event in result.events],
     }
+
+
+def _unstored(memory: Memory, supplier: str) -> Iterator[dict[str, Any]]:
+    """Yield the records of machines that are gone, until GitHub has shown the end of their jobs."""
+    for history in memory.ended.values():
+        with suppress(ValueError, OverflowError, OSError):  # of a time that no machine has
+            yield records.make(history, None, "", supplier).model_dump(mode="json", by_alias=True)
 
 
 def merged(views: Sequence[dict[str, Any]]) -> dict[str, Any]:
@@ -112,7 +121,7 @@ def merged(views: Sequence[dict[str, Any]]) -> dict[str, Any]:
     first, *others = views
     found = dict(first)
     for other in others:
-        for key in ("pools", "machines", "jobs", "cancelled", "faults", "events"):
+        for key in ("pools", "machines", "jobs", "cancelled", "faults", "ended", "events"):
             found[key] = None if found[key] is None or other[key] is None else [*found[key], *other[key]]
     return found
 

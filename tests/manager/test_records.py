@@ -86,7 +86,8 @@ def test_a_record_has_the_suppliers_times_githubs_job_and_the_price_of_its_parts
     assert record.model_dump(exclude={"schema_version", "phases", "gpu_use"}) == {
         "manager": "ci", "supplier": "compute-engine", "pool": "l4", "machine": "l4-a", "id": ID,
         "zone": "us-central1-a", "machine_type": "g2-standard-8", "market": "spot", "gpu": "nvidia-l4",
-        "usd_per_hour": 0.4, "requested": at(10), "on": [(at(10), at(310))], "gone": at(340),
+        "template": "templates/l4", "usd_per_hour": 0.4,
+        "requested": at(10), "on": [(at(10), at(310))], "gone": at(340),
         "end": {"reason": "job-done", "detail": ""}, "taken_back": False, "job": ran().job.model_dump(),
         "incomplete": [],
     }  # fmt: skip

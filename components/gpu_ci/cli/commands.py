@@ -38,7 +38,8 @@ GROUPS: Mapping[str, Mapping[str, tuple[str, str]]] = {
     },
     "Operate": {
         "status": ("gpu_ci.cli.status", "Show the pools of a deployed stack."),
-        "explain": ("gpu_manager.cli.explain_command", "Explain why a queued job has no machine."),
+        "explain": ("gpu_manager.cli.explain_command", "Explain why a job waits, or how its machine ended."),
+        "repro": ("gpu_manager.cli.repro_command", "Start a machine like that of a failed job."),
         "manager": ("gpu_manager.cli.command", "Start a machine for each queued job, and delete it."),
         "rented": ("gpu_manager.cli.rented_command", "Start, stop or list rented VMs, without a manager."),
         "jobs": ("gpu_ci.cli.jobs", "Collect the jobs of pools on clusters, for the cost report."),
@@ -75,7 +76,7 @@ class Commands(Lazy):
 )
 @click.version_option(package_name="gpu-ci", message="%(prog)s %(version)s")
 def gpu_ci() -> None:
-    """GPU runners for CI. Every command has --help and --json.
-
+    """\b
+    GPU runners for CI. Every command has --help and --json.
     Exit codes: 0 success, 1 problems, 2 wrong input, or what its --help says.
     """

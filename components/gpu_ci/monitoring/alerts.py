@@ -20,8 +20,8 @@ STOPPING_REASONS = (
 """The ends of a machine after which the manager starts no more machines of the pool."""
 FAILED_REASONS = (
     *STOPPING_REASONS,
-    "check-failed", "check-hung", "no-driver", "no-runner", "not-registered", "gpu-unhealthy", "runner-failed",
-    "disk-full", "timed-out", "crashed",
+    "check-failed", "check-hung", "no-driver", "no-runner", "not-registered", "gpu-unhealthy", "gpu-fault",
+    "runner-failed", "disk-full", "timed-out", "crashed",
 )  # fmt: skip
 """The ends of a machine that should have run a job, and could not (docs/reference/runner-ends.md)."""
 

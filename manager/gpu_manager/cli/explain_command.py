@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from contextlib import suppress
 from typing import Any
 from urllib.parse import urlsplit
@@ -10,21 +9,17 @@ from urllib.parse import urlsplit
 import click
 from gpu_ci.cli.output import InputError, print_json
 from gpu_ci.cli.programs import NotAskedError
+from gpu_ci.machine_records import MachineRecord
 
+from ..job_address import JobAddress
 from ..kubernetes import reading
 from ..kubernetes.reasons import Explanation, WaitingJob, explain
 from ..model import printable
 from . import options
 from .command import age, sentence, stale, unknown_jobs
 
-# The address of a job's page is https://github.com/<owner>/<repository>/actions/runs/<run>/job/<job>; that of an
-# attempt also has /attempts/<number>. `gh` sends its token to the host, so the host part accepts only a host name.
-_URL = re.compile(
-    r"https?://(?P<host>[0-9a-z][0-9a-z.-]*(?::\d+)?)/(?P<repository>[\w-]+/(?!\.\.?/)[\w.-]+)"
-    r"/actions/runs/(?P<run>\d+)(?:/attempts/(?P<attempt>\d+))?(?:/jobs?/(?P<job>\d+))?/?(?:[?#].*)?",
-    re.ASCII | re.IGNORECASE,
-)
-
+# Older jobs are in the records of `gpu-ci manager records`.
+_DAYS = 7
 _ADD_KUBERNETES = "for a job of a pool on Kubernetes add --kubernetes"
 
 
@@ -48,6 +43,9 @@ def command(
 ) -> None:
     """Explain why a queued job has no machine, what was tried, and what to do.
 
+    Of a job of the last week that has ended on a machine, the command says how the machine ended: if the job failed,
+    the machine has checked its GPU again.
+
     JOB_URL is the address of the page of a job, a run or an attempt. For a pool on Compute Engine the command reads the
     last state of the manager with this --state. For a pool on Kubernetes it runs `gh` and `kubectl` with your
     credentials. The host must then be a GitHub host, a host in `gh auth status`, or the host in the configuration.
@@ -57,18 +55,13 @@ def command(
       gpu-ci explain https://github.com/acme/kernels/actions/runs/123/job/456
       gpu-ci explain https://github.com/acme/kernels/actions/runs/123/job/456 --kubernetes --context ci
     """
-    address = _URL.fullmatch(job_url)
-    if address is None:
-        raise InputError("JOB_URL: is not the address of a job", got=job_url,
-                         expected="https://github.com/<owner>/<repository>/actions/runs/<run>/job/<job>")  # fmt: skip
-    job_id, attempt = (None if address[name] is None else int(address[name]) for name in ("job", "attempt"))
+    address = JobAddress.parse(job_url)
     if not on_kubernetes and (context or runs_on):
         raise InputError("--context and --runs-on are for pools on Kubernetes", hint="add --kubernetes")
     if on_kubernetes:
         if runs_on is None:
-            _refuse_unknown_host(address["host"], config_file)
-        place = reading.Place(address["host"], address["repository"], int(address["run"]), attempt, job_id)
-        rows = _on_kubernetes(place, runs_on, context)
+            _refuse_unknown_host(address.host, config_file)
+        rows = _on_kubernetes(address, runs_on, context)
         if as_json:
             print_json({"jobs": rows})
         elif not rows:
@@ -84,29 +77,30 @@ def command(
         raise InputError(details.pop("text"), **details, hint=hint) from None
     if view["jobs"] is None:
         raise InputError(unknown_jobs(view), hint="gpu-ci manager status")
-    jobs = [
-        job
-        for job in view["jobs"]
-        if job["repository"].lower() == address["repository"].lower()
-        and job["run"] == int(address["run"])
-        and job_id in (None, job["id"])
-        and attempt in (None, job["attempt"])
-    ]
+    jobs = [job for job in view["jobs"] if address.includes(job["repository"], job["run"], job["attempt"], job["id"])]
+    # The state of an older manager has neither.
     cancelled = [
-        run
-        for run in view.get("cancelled", [])  # the state of an older manager has none
-        if run["repository"].lower() == address["repository"].lower()
-        and run["run"] == int(address["run"])
-        and attempt in (None, run["attempt"])
+        run for run in view.get("cancelled", []) if address.includes(run["repository"], run["run"], run["attempt"])
     ]
+    faults = [
+        job
+        for job in view.get("faults", [])
+        if address.includes(job["repository"], job["run"], job["attempt"], job["id"])
+    ]
+    ended = [*options.machines_of(address, view, config_file, state, _DAYS)]
     if as_json:
-        print_json({"at": view["at"], "jobs": jobs, "cancelled": cancelled})
+        records = [record.model_dump(mode="json", by_alias=True) for record in ended]
+        print_json({"at": view["at"], "jobs": jobs, "cancelled": cancelled, "faults": faults, "ended": records})
         return
     if warning := stale(view["at"]):
         click.echo(f"as of {age(view['at'])} ago{warning}")
     for run in cancelled:
         click.echo(f"The manager has cancelled attempt {run['attempt']} of this run: queue-timeout: {run['detail']}")
-    if not jobs and not cancelled:
+    for record in ended:
+        click.echo(_ended_sentence(record))
+    for fault in faults:
+        click.echo(f"{fault['repository']} (job {fault['id']}): {fault['detail']}; {fault['nextStep']}")
+    if not (jobs or cancelled or faults or ended):
         labels = "; ".join(f"{pool['name']}: {', '.join(pool['labels'])}" for pool in view["pools"])
         click.echo(f"As of {age(view['at'])} ago the manager has no such job that waits or runs.")
         click.echo(
@@ -116,6 +110,14 @@ def command(
         click.echo(f"F{_ADD_KUBERNETES[1:]}.")
     for job in jobs:
         click.echo(sentence(job))
+
+
+def _ended_sentence(record: MachineRecord) -> str:
+    """Return one line about a job that has ended on a machine."""
+    job, end = record.job, record.end
+    name = f"{job.repository} {job.workflow} / {job.name} (job {job.id}): {job.conclusion or 'ended'}" if job else ""
+    how = f"ended as {end.reason}: {end.detail}".rstrip(": ") if end else "reported no end"
+    return f"{name} on {record.machine}, which {how}"
 
 
 def _refuse_unknown_host(given: str, config_file: str) -> None:
@@ -141,7 +143,7 @@ def _refuse_unknown_host(given: str, config_file: str) -> None:
     )  # fmt: skip
 
 
-def _on_kubernetes(place: reading.Place, runs_on: str | None, context: str) -> list[dict[str, Any]]:
+def _on_kubernetes(place: JobAddress, runs_on: str | None, context: str) -> list[dict[str, Any]]:
     """Return the jobs and their explanations in the form of the manager's own rows."""
     try:
         if runs_on is None:

@@ -20,7 +20,7 @@ import threading
 import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, Any, NamedTuple
 
 import click
 from gpu_ci.cli.output import InputError
@@ -35,6 +35,28 @@ from pulumi_sandbox.world.store import Record, World
 BIN = Path(sys.executable).parent
 """The folder of `gpu-ci` and `pulumi-sandbox`."""
 SCRIPT = 'echo "hello from $(hostname)"; python3 -c "import torch; print(torch.__version__, torch.ones(2, 2).sum())"'
+
+
+class Example(NamedTuple):
+    """A job that shows one behavior of the runner manager, for `make job JOB=NAME`."""
+
+    shows: str
+    scripts: tuple[str, ...]
+    """The steps of the job."""
+
+
+# The sandbox's emulation of a machine reads this file as the kernel's log (gpu_agent_sandbox/system.py).
+_BREAKS = """\
+if [ "$GITHUB_RUN_ATTEMPT" = 1 ]; then
+  echo "NVRM: Xid (PCI:0000:00:04): 79, GPU has fallen off the bus." >> "$GPU_AGENT_SANDBOX_MACHINE/kernel.log"
+  echo "RuntimeError: CUDA error: unspecified launch failure"
+  exit 1
+fi
+echo "passed on $(hostname)"
+"""
+EXAMPLES = {
+    "broken-gpu": Example("the GPU fails during the job, which runs again on another machine", (_BREAKS,)),
+}
 # The names of a machine's steps for users (agent/gpu_agent/agent.py).
 STEPS = {
     "config": "the agent reads its configuration",
@@ -46,6 +68,7 @@ STEPS = {
     "waiting": "the runner is started",
     "job": "the runner waits for its job",
     "after-job": "the job has ended, and the agent checks the GPU again",
+    "recheck": "the job failed, and torch checks the GPU again",
 }
 _STEP = re.compile(r"GPU-AGENT-STEP (\{.*\})")
 _RESULT = re.compile(r"SMOKE-RESULT ([A-Za-z0-9+/=]+)")
@@ -54,6 +77,8 @@ _INSTANCE = "*/instance:Instance"
 # Where the manager's files are, in the folder of the sandbox. `gpu-ci manager status` names them too.
 _FOLDER, _CONFIGURATION, _STATE = "manager", "manager.json", "state.sqlite"
 _LIMIT_SEC = 600
+_SHOWN = ("job-waits", "insert-failed", "gpu-fault", "check-run", "rerun", "unavailable", "refused", "remove-runner")
+"""The other events of the manager that are printed as they are."""
 # The manager is ended after this time without a machine. It looks for jobs each second, so another queued job gets its
 # machine before.
 _IDLE_SEC = 5
@@ -96,8 +121,11 @@ class Terminal:
 @click.option("--repository", default="", help="The repository of the job. By default: one that can use the pool.")
 @click.option("--run", "scripts", multiple=True, metavar="SCRIPT",
               help="A step of the job; may be given again. By default: two commands, one of torch.")  # fmt: skip
+@click.option("--example", default="", metavar="NAME",
+              help="The steps of an example: " + "; ".join(f"{name}: {each.shows}" for name, each in EXAMPLES.items())
+              + ".")  # fmt: skip
 @click.option("--json", "as_json", is_flag=True, help="Print each line as JSON.")
-def command(stack: str, pool: str, repository: str, scripts: tuple[str, ...], as_json: bool) -> int:
+def command(stack: str, pool: str, repository: str, scripts: tuple[str, ...], example: str, as_json: bool) -> int:
     """Run one job in the sandbox, on a pool on Compute Engine, EC2 or rented hosts, and print each step.
 
     The runner manager starts a machine for the job. The machine runs the smoke check and the job on this computer, as
@@ -107,7 +135,9 @@ def command(stack: str, pool: str, repository: str, scripts: tuple[str, ...], as
     Examples:
       gpu-ci job
       gpu-ci job --stack staging --pool t4 --run 'nvidia-smi || true'
+      gpu-ci job --stack staging --example broken-gpu
     """
+    scripts = scripts_of(example, scripts)
     if ENDPOINT not in os.environ:
         try:
             process = serving_process(Workspace.find())
@@ -128,6 +158,17 @@ def command(stack: str, pool: str, repository: str, scripts: tuple[str, ...], as
             except KeyboardInterrupt:
                 continue  # the terminal also sends Ctrl-C to the job's process, which ends everything
     return run_job(stack, pool, repository, scripts or (SCRIPT,), Terminal(as_json=as_json))
+
+
+def scripts_of(example: str, scripts: tuple[str, ...]) -> tuple[str, ...]:
+    """Return the steps of an example, or the given ones without an example."""
+    if not example:
+        return scripts
+    if example not in EXAMPLES:
+        raise InputError("--example: unknown example", got=example, expected=f"one of {', '.join(EXAMPLES)}")
+    if scripts:
+        raise InputError("--example: has its own steps", got=example, expected="--example or --run")
+    return EXAMPLES[example].scripts
 
 
 def already_served(process: str) -> InputError:
@@ -317,7 +358,7 @@ class Machines:
             self._line("runs", f"{subject} {detail}")
         elif kind == "job-ended":
             self._line("ended", f"{subject}: {self._conclusion(subject) or detail}")
-        elif kind in ("job-waits", "insert-failed", "rerun", "unavailable", "refused", "remove-runner"):
+        elif kind in _SHOWN:
             self._line(kind, f"{subject}: {detail}")
             if kind == "job-waits" and self._explain and _job_id(subject) == str(self._job):
                 self._more(f"more: {self._explain}")

@@ -10,7 +10,7 @@ import socket
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import closing
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +20,7 @@ from gpu_ci.machine_records import MachineRecord
 from gpu_ci.mailbox.objects import Objects
 
 from ..config import Config, ConfigError, parse, read
+from ..job_address import JobAddress
 from ..mailboxes.channel import converted_errors
 from ..mailboxes.supplier import objects_at
 from ..memory import Memory
@@ -142,6 +143,21 @@ def records(config_file: str, chosen: str | None, since: datetime) -> Iterator[s
             yield from opened.records(since)
     except (Refused, Unavailable) as error:
         raise InputError(str(error)) from None
+
+
+def machines_of(
+    address: JobAddress, view: dict[str, Any], config_file: str, chosen: str | None, days: int
+) -> Iterator[MachineRecord]:
+    """Yield the records of machines that ran the jobs of an address in the last days, the oldest first.
+
+    `view` has those whose record is not stored yet. Raises InputError.
+    """
+    found = {each.key: each for each in map(MachineRecord.model_validate, view.get("ended", ()))}
+    lines = records(config_file, chosen, datetime.now(UTC) - timedelta(days=days))
+    found |= {each.key: each for each in map(MachineRecord.model_validate_json, lines)}
+    for each in sorted(found.values(), key=lambda record: record.gone):
+        if each.job and address.includes(each.job.repository, each.job.run, each.job.attempt, each.job.id):
+            yield each
 
 
 def _options_of_sandbox() -> str:

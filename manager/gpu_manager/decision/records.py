@@ -39,7 +39,7 @@ def update(pools: Mapping[str, Pool], observation: Observation, memory: Memory) 
             rung = pending.rung
             history = memory.histories[name] = MachineHistory(
                 name, pending.pool, rung.zone, rung.machine_type, rung.market, pending.since, rung.gpu,
-                rung.usd_per_hour,
+                rung.usd_per_hour, pools[pending.pool].template_of(rung) if pending.pool in pools else "",
             )  # fmt: skip
         if history is None:
             continue
@@ -84,7 +84,7 @@ def _of_machine(machine: Machine, pool: Pool | None, now: float) -> MachineHisto
     rung = pool.rung_of(machine) if pool else None
     return MachineHistory(
         machine.name, machine.pool, machine.zone, machine.machine_type, machine.market, machine.on_unix or now,
-        rung.gpu if rung else "", rung.usd_per_hour if rung else None,
+        rung.gpu if rung else "", rung.usd_per_hour if rung else None, machine.template,
     )  # fmt: skip
 
 
@@ -201,6 +201,7 @@ def make(history: MachineHistory, job: JobOfMachine | None, manager: str, suppli
         machine_type=history.machine_type,
         market=history.market,
         gpu=history.gpu,
+        template=history.template,
         usd_per_hour=history.usd_per_hour,
         requested=_time(min(history.requested, *(begin for begin, _ in on[:1]), history.gone)),
         on=[(_time(begin), _time(end)) for begin, end in on],

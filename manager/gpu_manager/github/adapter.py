@@ -19,7 +19,7 @@ from .sweep import Sweep, repository_path, run_path
 _PERMISSIONS = {"actions": "write", "organization_self_hosted_runners": "write"}
 
 # The name of the check runs that say why a job failed.
-_CHECK_RUN = "gpu-ci machine"
+_CHECK_RUN = "gpu-ci/machine"
 
 # The folder in which the agent's runner runs jobs (gpu_agent/config.py).
 _WORK_FOLDER = "_work"

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
-from typing import Any, NamedTuple
+from typing import Any
 
 from gpu_ci.cli import programs
 
+from ..job_address import JobAddress
 from ..model import printable
 from .reasons import Cluster, Object, WaitingJob, name_of, namespace_of, scale_set_of
 
@@ -14,18 +15,6 @@ _GROUP = "actions.github.com"
 # GitHub lists at most 100 jobs a page. A matrix has up to 256 jobs, and a run may have several matrices.
 _PER_PAGE, _MOST_PAGES = 100, 50
 _UNFINISHED = ("queued", "waiting", "pending", "requested", "in_progress")
-
-
-class Place(NamedTuple):
-    """The job or run that an address names."""
-
-    host: str
-    repository: str
-    run_id: int
-    attempt: int | None
-    """The attempt; None for the latest one."""
-    job_id: int | None
-    """The job's id; None for all jobs of the run."""
 
 
 def gh_knows(host: str) -> bool:
@@ -38,7 +27,7 @@ def gh_knows(host: str) -> bool:
     return programs.run(["gh", "auth", "status", "--hostname", host]).code == 0
 
 
-def jobs_of(place: Place) -> list[WaitingJob]:
+def jobs_of(place: JobAddress) -> list[WaitingJob]:
     """Return the job, or the jobs of the run that have not ended. Raises NotAskedError if `gh` fails."""
     command, repository = ["gh", "api", "--hostname", place.host], place.repository
     if place.job_id is not None:

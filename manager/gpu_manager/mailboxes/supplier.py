@@ -15,6 +15,7 @@ from gpu_catalog.locations import region_of
 from gpu_ci.mailbox.boot import REGISTRATION, Definition, Host
 from gpu_ci.mailbox.objects import Objects, S3Objects
 
+from ..copies import software
 from ..model import OFF, Insert, InsertError, Machine, Offer, OperationState, Pool
 from ..ports import InsertRefused, Refused, Started, Supplier, Unavailable
 from .mailboxes import Mailboxes, Record
@@ -170,6 +171,9 @@ class MailboxSupplier(Supplier):
         if self.channel.mailbox(machine).registered:
             raise Refused(f"{subject}: the machine has a runner")
         self._stop(row, subject)
+
+    def software(self, pool: Pool, offer: Offer) -> Mapping[str, str]:
+        return software(self._defined(offer.region, pool.template_of(offer), f"the template {offer.template}").config)
 
     def _listed(self, pools: Sequence[Pool]) -> Sequence[Known]:
         """Return the machines that exist, or whose end must still be read. Close the records of those that are gone."""

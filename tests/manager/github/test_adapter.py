@@ -346,7 +346,7 @@ def test_a_check_run_is_neutral_and_its_token_may_do_nothing_else(github: FakeGi
     manager.check_run(REPORT)
     assert bodies == [
         {
-            "name": "gpu-ci machine",
+            "name": "gpu-ci/machine",
             "head_sha": run(1, "completed")["head_sha"],
             "details_url": "https://github.example/runs/1/job/11",
             "conclusion": "neutral",

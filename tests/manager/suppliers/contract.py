@@ -137,6 +137,18 @@ class SupplierContract:
         until(lambda: only(supplier.list([pool])).status == "RUNNING", "the start")
         assert only(supplier.list([pool])).id == machine.id
 
+    def test_a_copy_for_a_person_is_no_machine_of_the_manager_or_is_refused(self, vendor: Vendor) -> None:
+        supplier, pool = vendor.supplier(), vendor.pool("waits")
+        insert = replace(insert_of(pool, "repro-l4-55"), job=None)
+        assert set(supplier.software(pool, pool.rungs[0])) <= {"image", "driver", "torch"}
+        if supplier.NO_COPY:
+            with pytest.raises(Refused, match=supplier.NO_COPY):
+                supplier.start_copy(pool, insert, 1)
+        else:
+            copy = supplier.start_copy(pool, insert, 1)
+            assert ("repro-l4-55" in copy.connect, "repro-l4-55" in copy.end) == (True, True)
+        assert (supplier.list([pool]), supplier.starting([pool])) == ((), ())
+
     def test_a_list_without_an_answer_is_never_empty(self, vendor: Vendor) -> None:
         supplier, pool = vendor.supplier(), vendor.pool("waits")
         supplier.start(pool, insert_of(pool))

@@ -11,7 +11,7 @@ from gpu_catalog import staleness
 from gpu_ci.cli import clock, programs
 from gpu_ci.cli.doctor.deployment import Deployment
 from gpu_ci.cli.doctor.steps import Finding, Step
-from gpu_ci.cli.github_app.apps import App, apps_of
+from gpu_ci.cli.github_app.apps import OPTIONAL, App, apps_of
 from gpu_ci.cli.github_app.secret_store import app_token
 from gpu_ci.cli.google_api import NOT_FOUND
 from gpu_ci.cli.init.repository import ADMIN_APP, MANAGER_APP, RUNNER_APP
@@ -115,7 +115,9 @@ def _installed(
     if missing := _missing(app.permissions, answer.get("permissions") or {}):
         text = f"the App's new permissions are not accepted in {owner}: {', '.join(missing)}"
         return Finding("fail", text, fix=(f"# accept them at {page}",))
-    return Finding("pass", f"{slug} is installed in {owner}, with every permission")
+    optional = _missing(OPTIONAL.get(app.key, {}), answer.get("permissions") or {})
+    without = f"; optional, and not granted: {', '.join(optional)} (docs/guides/github.md)" if optional else ""
+    return Finding("pass", f"{slug} is installed in {owner}, with every permission{without}")
 
 
 def _missing(needed: Mapping[str, str], granted: Mapping[str, str]) -> list[str]:

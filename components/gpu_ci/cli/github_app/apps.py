@@ -20,6 +20,8 @@ _OF_SCOPE = {
     "organization": ("organization_secrets", "organization_actions_variables"),
     "dependabot": ("dependabot_secrets", "dependabot_secrets"),
 }
+OPTIONAL = {"managerApp": {"checks": "write"}}
+"""Permissions that no App gets by itself: with this one, a commit says that the GPU made its job fail."""
 DUTIES = {
     "app": "creates the runner group, secrets, variables and rules of the stack",
     "runnerApp": "registers the runners of clusters",

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import re
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
 
@@ -13,6 +14,7 @@ from gpu_ci.gcp.gate.stopped import MANAGER_LABEL, TEMPLATE_LABEL
 from gpu_ci.gcp.template_links import region_and_name_of_template
 from gpu_ci.naming import fit
 
+from ...copies import Copy, software, without_runner
 from ...decision.names import STANDBY, slug
 from ...model import Insert, InsertError, Machine, Offer, OperationState, Pool
 from ...ports import InsertRefused, Refused, Started, Supplier, Unavailable
@@ -27,6 +29,9 @@ REGISTERED_BY = "gpu-ci-registered-by"
 REPOSITORY, WORKFLOW = "gpu-ci-repository", "gpu-ci-workflow"
 """Labels for the cost report only."""
 _LABEL_CHARACTERS = 63
+CONFIG = "gpu-agent-config"
+"""The metadata with the configuration of the agent (agent/gpu_agent/config.py)."""
+_EXTERNAL = ("accessConfigs", "ipv6AccessConfigs")
 
 MARKETS = {"SPOT": "spot", "STANDARD": "standard", "FLEX_START": "flex-start", "RESERVATION_BOUND": "reservation"}
 """Google's provisioning models with the markets of a stack file."""
@@ -64,6 +69,30 @@ def machine_body(template: Body, pool: Pool, insert: Insert, manager: str) -> Bo
     if insert.rung.market == "flex-start":
         body["params"] = {"requestValidForDuration": {"seconds": str(FLEX_START_WAIT_SEC)}}
     return body
+
+
+def copy_body(template: Body, pool: Pool, insert: Insert, hours: int) -> Body:
+    """Return the body of instances.insert for a copy, which has no runner, and no label of a manager.
+
+    Raises InsertRefused like machine_body.
+    """
+    body = machine_body(template, pool, insert, "")
+    items = {str(each["key"]): str(each.get("value", "")) for each in body["metadata"]["items"]}
+    items[CONFIG] = json.dumps(without_runner(json.loads(items.get(CONFIG, "{}"))))
+    limited = {
+        "automaticRestart": False,
+        "instanceTerminationAction": "DELETE",
+        "maxRunDuration": {"seconds": str(hours * 3600)},
+    }
+    return body | {
+        "labels": template.get("labels", {}),
+        "metadata": {"items": [{"key": key, "value": value} for key, value in items.items()]},
+        "scheduling": template.get("scheduling", {}) | body.get("scheduling", {}) | limited,
+        "networkInterfaces": [
+            {key: value for key, value in each.items() if key not in _EXTERNAL}
+            for each in template.get("networkInterfaces", [])
+        ],
+    }
 
 
 def labels(pool: Pool, insert: Insert, manager: str) -> dict[str, str]:
@@ -134,6 +163,7 @@ class ComputeEngine(Supplier):
     """
 
     TITLE = "Compute Engine"
+    NO_COPY = ""
     POOL = ComputeEnginePool
 
     def __init__(self, manager: str, api: Api | None = None, monotonic: Callable[[], float] = time.monotonic) -> None:
@@ -267,6 +297,26 @@ class ComputeEngine(Supplier):
             if error.missing or (is_temporary(error) and not (error.no_capacity or error.over_quota)):
                 raise Unavailable(f"{subject}: {error}") from None
             raise InsertRefused(_insert_error(error)) from None
+
+    def software(self, pool: Pool, offer: Offer) -> Mapping[str, str]:
+        with converted_errors(f"the template {offer.template}"):
+            template = self._template(pool.account, pool.template_of(offer))
+            items = {each["key"]: each.get("value", "") for each in template.get("metadata", {}).get("items", [])}
+            images = [each.get("initializeParams", {}).get("sourceImage", "") for each in template.get("disks", [])]
+            return {"image": next(filter(None, images), "unknown"), **software(json.loads(items.get(CONFIG, "{}")))}
+
+    def start_copy(self, pool: Pool, insert: Insert, hours: int) -> Copy:
+        zone, template = insert.rung.zone, pool.template_of(insert.rung)
+        with converted_errors(f"the template {template}"):
+            body = copy_body(self._template(pool.account, template), pool, insert, hours)
+        with converted_errors(f"the insert of {insert.machine} in {zone}"):
+            made = self._google().insert(pool.account, zone, body, template, insert.request_id)
+        where = f"{insert.machine} --zone {zone} --project {pool.account}"
+        return Copy(
+            made.name,
+            f"gcloud compute ssh {where} --tunnel-through-iap",
+            f"gcloud compute instances delete {where}",
+        )
 
     def delete(self, machine: Machine) -> None:
         project, zone, name = machine.account, machine.zone, machine.name

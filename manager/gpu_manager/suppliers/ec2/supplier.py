@@ -8,7 +8,7 @@ hour. The manager lists the machine until it has read its end and has deleted it
 from __future__ import annotations
 
 import base64
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, cast
 
@@ -19,7 +19,7 @@ from gpu_ci.mailbox.boot import mail_key
 from ...mailboxes.channel import converted_errors as converted_object_errors
 from ...mailboxes.mailboxes import END, Record
 from ...mailboxes.supplier import Known, MailboxSupplier, Row
-from ...model import Machine, Pool
+from ...model import Machine, Offer, Pool
 from ...ports import Refused, Unavailable
 from .api import Body, Clients, converted_errors, converted_insert_errors, reason, start_error, state, tags
 from .pool import Ec2Offer, Ec2Pool
@@ -173,15 +173,23 @@ class Ec2(MailboxSupplier):
         # EC2 says no time of a stop.
         return replace(machine, off_unix=known.mail.get(_STOPPED, 0.0)) if machine.off else machine
 
+    def software(self, pool: Pool, offer: Offer) -> Mapping[str, str]:
+        image = self._launch_template(offer.region, pool.template_of(offer)).get("ImageId", "unknown")
+        return {"image": str(image), **super().software(pool, offer)}
+
     def _definition(self, region: str, template: str) -> str:
-        """Return the user data of a version of a launch template."""
+        user_data = self._launch_template(region, template).get("UserData", "")
+        return base64.b64decode(user_data, validate=True).decode()
+
+    def _launch_template(self, region: str, template: str) -> Body:
+        """Return the data of a version of a launch template."""
         template_id, _, version = template.rpartition(":")
         with converted_insert_errors(f"the launch template {template} in {region}"):
             answer = self._clients(region).describe_launch_template_versions(
                 LaunchTemplateId=template_id, Versions=[version]
             )
-            data = answer["LaunchTemplateVersions"][0]["LaunchTemplateData"]
-        return base64.b64decode(data.get("UserData", ""), validate=True).decode()
+            data: Body = answer["LaunchTemplateVersions"][0]["LaunchTemplateData"]
+            return data
 
 
 def _ordered(rows: Iterable[Row]) -> Sequence[Row]:

@@ -397,6 +397,13 @@ def test_no_secret_is_in_the_output_in_a_command_or_in_a_file(
     assert "https://pulumi.example.org (PULUMI_BACKEND_URL)" in found
 
 
+def test_a_permission_that_is_optional_is_named_and_fails_nothing(environment: Environment) -> None:
+    text = "optional, and not granted: checks: write (docs/guides/github.md)"
+    assert environment.doctor().out.count(text) == 1
+    environment.github.installations[1013]["permissions"]["checks"] = "write"
+    assert text not in environment.doctor().out
+
+
 def test_a_file_with_mistakes_is_refused_before_any_request(environment: Environment) -> None:
     environment.replace("g2-standard-8", "g2-standard-9")
     answer = environment.doctor()

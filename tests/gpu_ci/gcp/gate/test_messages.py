@@ -27,6 +27,7 @@ _NO_CHECK = {
     "idle",
     "runner-failed",
     "gpu-unhealthy",
+    "gpu-fault",
     "preempted",
     "maintenance",
     "build-done",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 from http.client import IncompleteRead
 from typing import Any
@@ -70,6 +71,37 @@ def test_a_standard_rung_of_a_spot_pool_changes_the_scheduling_of_the_machine(go
         "provisioningModel": "STANDARD",
         "preemptible": False,
         "automaticRestart": True,
+    }
+
+
+AGENT = {"pool": "l4", "torch": "2.15.0", "driver": {"source": "installer", "branch": "nfb", "sha256": "ab"}}
+OF_MANAGER = {"registered_by": "manager", "runner": {"version": "2.336.0"}, "reuse": True}
+NETWORK = {"subnetwork": "projects/ci-project/regions/us-central1/subnetworks/ci"}
+
+
+def test_a_copy_has_the_template_and_a_time_limit_and_no_runner_label_or_address(google: Google) -> None:
+    items = [{"key": "gpu-agent-config", "value": json.dumps({**AGENT, **OF_MANAGER})}, {"key": "a", "value": "b"}]
+    image = "projects/images/global/images/gpu-1"
+    google.api.properties = {
+        **PROPERTIES,
+        "disks": [{"type": "SCRATCH"}, {"boot": True, "initializeParams": {"sourceImage": image}}],
+        "metadata": {"items": items},
+        "networkInterfaces": [{**NETWORK, "accessConfigs": [{"type": "ONE_TO_ONE_NAT"}]}],
+    }
+    assert google.manager.software(POOL, RUNG) == {"image": image, "driver": "installer nfb ab", "torch": "2.15.0"}
+    copy = google.manager.start_copy(POOL, replace(wanted(name="repro-l4-55"), job=None), 2)
+    where = f"repro-l4-55 --zone {ZONE} --project {PROJECT}"
+    assert (copy.connect, copy.end) == (
+        f"gcloud compute ssh {where} --tunnel-through-iap",
+        f"gcloud compute instances delete {where}",
+    )
+    assert google.api.asked[-1][:5] == ("insert", PROJECT, ZONE, "repro-l4-55", TEMPLATE)
+    assert google.api.machines[ZONE, "repro-l4-55"]["body"] == {
+        "name": "repro-l4-55",
+        "labels": PROPERTIES["labels"],
+        "metadata": {"items": [{"key": "gpu-agent-config", "value": json.dumps(AGENT)}, items[1]]},
+        "scheduling": {**SPOT, "maxRunDuration": {"seconds": "7200"}},
+        "networkInterfaces": [NETWORK],
     }
 
 
