@@ -50,7 +50,8 @@ _KEY_SEC = 60.0
 # archive of 227 MB and two answers from GitHub, with a few retries each.
 _REHEARSAL_SEC, _REHEARSAL_SHARE = 120, 4
 # The time for the checks after the job, and for the smoke check after a failed one.
-_AFTER_SEC, _RECHECK_SEC = 60.0, 60.0
+_AFTER_SEC = 60.0
+_RECHECK_SEC = 60.0
 # The search for an earlier job's files reads each folder of the disk.
 _CLEAN_SEC = 300.0
 _REMOVE_SEC = 5.0
@@ -213,7 +214,7 @@ class Agent:
         deps = self._dependencies
         deadline = self._begin("runner", runner.register_sec, until)
         folder = deps.obtain(runner, deadline)
-        deps.isolate(runner.docker, deadline)
+        deps.isolate(runner, deadline)
         deps.try_runner(folder, runner, deadline)
         _require_healthy(deps.gpu_problem())
         return deadline
@@ -416,7 +417,7 @@ class Dependencies:
     """Blocks the machine's identity for every user except root. It runs before any other step."""
     obtain: Callable[[RunnerConfig, float], Path]
     """Downloads the runner, verifies that it is the pinned one, and returns its folder."""
-    isolate: Callable[[str, float], None]
+    isolate: Callable[[RunnerConfig, float], None]
     """Isolates jobs from the machine's identity in this Docker mode, until a deadline."""
     try_runner: Callable[[Path, RunnerConfig, float], None]
     """Starts the program in the runner's folder as its user, and requires the pinned version, until a deadline."""

@@ -69,6 +69,10 @@ class RunnerConfig:
     work_folder: str = "_work"
     installs: bool = True
     """False if the machine must not download a runner, because it checks that its image contains the runner."""
+    public: bool = False
+    """True if public repositories may use the pool. The machine then accepts jobs of one run only, and jobs reach no
+    private address.
+    """
 
 
 @dataclass(frozen=True)

@@ -26,6 +26,8 @@ class BlockedAddresses(NamedTuple):
     """The ports (TCP and UDP) that stay open, because a cloud's DNS, NTP and DHCP servers have the same address."""
     answer: bool = True
     """False if nothing may answer at the addresses, as on a rented host."""
+    networks: tuple[str, ...] = ()
+    """Other networks that a job must not reach, except at these ports and 53."""
 
 
 class Host(Protocol):

@@ -18,6 +18,11 @@ class Outcome(NamedTuple):
 
 _ENDS = (
     Outcome("job-done", "the one job of this machine has ended", "nothing; the job's own result is on GitHub"),
+    Outcome(
+        "job-refused",
+        "GitHub sent a job of another run",
+        "nothing: the approved job gets another machine",
+    ),
     Outcome("build-done", "the command of a build has ended", "nothing; the build's log has the output"),
     Outcome(
         "rehearsed", "the check passed, and GitHub would accept a runner", "nothing; the pool may use the template"

@@ -83,6 +83,11 @@ class Config(BaseModel):
         """The number of managers of the stack, which share GitHub's limits."""
         return 1 + len({each.manager for each in self.other_pools})
 
+    @property
+    def is_public(self) -> bool:
+        """True if public repositories may use the runner group of a pool."""
+        return any(pool.public for pool in self.pools)
+
     def pools_by_supplier(self) -> dict[str, list[Pool]]:
         """Return the pools of each supplier."""
         names = dict.fromkeys(pool.supplier for pool in self.pools)

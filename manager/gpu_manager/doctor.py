@@ -71,7 +71,7 @@ def target(config_file: str, key_file: Path, github_url: str, google: Callable[[
     def connection(app: App) -> GithubAdapter:
         address = github_url or config.github.api_url
         try:
-            return GithubAdapter(address, app, config.github.owner, groups)
+            return GithubAdapter(address, app, config.github.owner, groups, public=config.is_public)
         except Refused as error:
             raise InputError(str(error), hint="correct --github-url, or github.apiUrl of the configuration") from None
 
@@ -167,7 +167,8 @@ STEPS: tuple[Step[Target], ...] = (
     ),
     Step(
         "queue", "the App can read the queued runs of every repository", queue,
-        "accept the App's permissions: Actions and Self-hosted runners, read and write",
+        "accept the App's permissions: Actions and Self-hosted runners, read and write; and with publicRepositories "
+        "of the runner group, Pull requests, read",
     ),
     Step("templates", "each pool's template exists", templates),
     Step(

@@ -441,7 +441,7 @@ class Manager:
         memory.registrations[machine.name].asked = now()
         try:
             pool, channel = self._pools_by_name[machine.pool], self._supplier.channel
-            runner = registration.register(machine, pool, self._github, channel)
+            runner = registration.register(machine, pool, self._github, channel, action.job)
         except registration.UnusableKey:
             # The key of this machine is wrong, which says nothing about the other machines of the pool.
             raise

@@ -243,7 +243,7 @@ class GpuFault:
 
 @dataclass
 class CancelledRun:
-    """An attempt of a workflow run that the manager cancels, because a job waited too long."""
+    """An attempt of a workflow run that the manager cancels."""
 
     run: RunKey
     attempt: int
@@ -253,6 +253,8 @@ class CancelledRun:
     """When the manager last requested the cancellation."""
     asks: int = 0
     """The number of requests."""
+    code: str = "queue-timeout"
+    """The code of the reason."""
 
 
 @dataclass
@@ -262,6 +264,8 @@ class Registration:
     machine_id: str
     asked: float
     """When the manager last requested the registration."""
+    job: JobKey | None = None
+    """The job whose run is the only one that the machine accepts; None if it accepts every job."""
 
 
 @dataclass

@@ -209,6 +209,8 @@ class Pool:
     """The machines that are on and wait for jobs; none by default. It needs registeredBy: manager."""
     supplier: str = DEFAULT_SUPPLIER
     """The supplier of the machines."""
+    public: bool = False
+    """True if public repositories may use the runner group. Each runner then accepts only the run of one job."""
 
     reuse = 0
     """The most jobs of one host, for a supplier that reuses hosts."""
@@ -308,6 +310,8 @@ class Job:
     """The pools' runner groups that its repository and its workflow may use; None if that is unknown."""
     runner_id: int = 0
     """GitHub's id of its runner; 0 without a runner."""
+    refusal: Reason | None = None
+    """Why no machine may run it: it is not approved, in a runner group that public repositories may use."""
 
 
 @dataclass(frozen=True)
@@ -558,6 +562,8 @@ class Register:
     """Register a runner for a machine that has published its key, and send the registration to the machine."""
 
     machine: Machine
+    job: JobKey | None = None
+    """The job whose run is the only one that the machine accepts; None if it accepts every job."""
 
 
 Action = Insert | Delete | Stop | Start | RemoveRunner | Rerun | Cancel | Register | Report

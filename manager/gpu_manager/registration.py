@@ -11,7 +11,7 @@ import json
 from typing import Any
 
 from .decision.names import runner_name
-from .model import Machine, Pool
+from .model import JobKey, Machine, Pool
 from .ports import Channel, Github, Refused, Unavailable
 
 # A certificate of a 2,048-bit key has about 800 bytes.
@@ -38,10 +38,11 @@ def key_of(text: str, name: str, machine_id: str) -> str:
     return str(certificate) if usable else ""
 
 
-def register(machine: Machine, pool: Pool, github: Github, channel: Channel) -> str:
+def register(machine: Machine, pool: Pool, github: Github, channel: Channel, job: JobKey | None = None) -> str:
     """Register a runner for the machine and send the registration to it.
 
-    A runner whose registration certainly did not reach the machine is unregistered again.
+    A runner whose registration certainly did not reach the machine is unregistered again. With `job`, the machine
+    accepts only jobs of the same run.
 
     Returns:
         The runner's name, or "" if the machine already has a registration.
@@ -63,6 +64,7 @@ def register(machine: Machine, pool: Pool, github: Github, channel: Channel) -> 
         # For the log of the job. A template has no price, because one template serves spot and standard.
         "usdPerHour": rung.usd_per_hour if rung else None,
         "market": machine.market,
+        **({"run": {"repository": job.repository, "id": job.run_id, "attempt": job.attempt}} if job else {}),
     }
     try:
         sent = channel.send(machine, mailbox, _sealed(message, certificate))

@@ -204,8 +204,8 @@ class Fakes:
     def forget(self) -> None:
         self.does("forget")
 
-    def isolate(self, docker: str, deadline: float) -> None:
-        self.does(f"isolate {docker}")
+    def isolate(self, runner: RunnerConfig, deadline: float) -> None:
+        self.does(f"isolate {runner.docker}")
 
     def try_runner(self, folder: Path, runner: RunnerConfig, deadline: float) -> None:
         self.does(f"try {folder}")

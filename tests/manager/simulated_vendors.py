@@ -22,6 +22,7 @@ from gpu_manager.model import (
     OperationState,
     Pool,
     RanJob,
+    Reason,
     Report,
     Run,
     RunKey,
@@ -41,6 +42,8 @@ from tests.manager.simulated_world import (
     World,
     WorldJob,
 )
+
+PENDING = Reason("approval-pending", "comment /ok to test")
 
 
 class Faulty:
@@ -86,6 +89,7 @@ class FakeGithub:
                 job.runner,
                 name=f"job-{job.key.run_id}",
                 runner_id=runner_ids.get(job.runner, 0),
+                refusal=PENDING if job.of_fork and job.key.run_id not in world.approved else None,
             )
             for job in world.jobs.values()
             if job.status != "completed"
@@ -185,7 +189,9 @@ class FakeGithub:
         found = self.world.jobs[job.job_id]
         if found.status != "queued":
             return False
-        if self.world.now - found.created < min(each.queue_timeout_sec or 86400 for each in self.world.pools):
+        if found.of_fork and found.key.run_id not in self.world.approved:
+            pass  # it could take the machine of an approved job
+        elif self.world.now - found.created < min(each.queue_timeout_sec or 86400 for each in self.world.pools):
             raise BrokenRuleError(f"run {job.run_id}: is cancelled too early")
         for each in list(self.world.jobs.values()):
             if (each.key.run_id, each.key.attempt) == (job.run_id, job.attempt):
@@ -266,6 +272,9 @@ class FakeCompute:
     def start(self, pool: Pool, insert: Insert) -> Started:
         self.faulty.before()
         world, rung = self.world, insert.rung
+        fork = insert.job and world.jobs[insert.job.key.job_id].of_fork
+        if insert.job and fork and insert.job.key.run_id not in world.once_approved:
+            raise BrokenRuleError(f"{insert.machine}: starts for a commit that nobody has approved")
         if insert.job and slug(insert.job.key) in world.timed_out:
             raise BrokenRuleError(f"{insert.machine}: starts for a job whose run the manager has cancelled")
         asked, known = world.requests.get(insert.request_id, (0.0, ""))
@@ -357,6 +366,8 @@ class FakeCompute:
             # A manager that lost its memory cannot know this. The machine cannot decrypt the registration, and ends.
             opened = {"runnerId": -1, "machine": runner_name(vm.machine)}
         assert opened["machine"] == runner_name(vm.machine)
+        if run := opened.get("run"):
+            vm.only = (run["repository"], run["id"], run["attempt"])
         vm.sent, vm.arrives_at = opened["runnerId"], self.world.now + self.world.chance.choice((0, 2, 8))
         self.faulty.after()
         return True

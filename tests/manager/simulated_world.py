@@ -88,6 +88,8 @@ class WorldJob:
     """When GitHub gives up its runner after the end of the machine."""
     zombie: bool = False
     """True for a job that GitHub never assigns to a runner."""
+    of_fork: bool = False
+    """True if a machine may run it only while its run is in World.approved."""
     started: float = 0.0
     completed: float = 0.0
 
@@ -132,6 +134,8 @@ class Vm:
     starts_at: float | None = None
     """When a requested stop or start is done."""
     inserted_at: float = 0.0
+    only: tuple[str, int, int] | None = None
+    """The only run that it accepts."""
 
 
 @dataclass
@@ -190,6 +194,11 @@ class World:
     """What each machine really did, by Google's id."""
     timed_out: set[str] = field(default_factory=set)
     """The jobs of runs that the manager has cancelled."""
+    approved: set[int] = field(default_factory=set)
+    """The runs of forks that are approved now."""
+    once_approved: set[int] = field(default_factory=set)
+    refused: int = 0
+    """The number of jobs that a machine has refused, because they are of another run."""
     written_at: dict[str, float] = field(default_factory=dict)
     """When each object of a mailbox was written."""
     forgotten: float = 0.0
@@ -225,10 +234,16 @@ class World:
 
     # -- what happens -------------------------------------------------------------------------------------------------
 
-    def queue(self, labels: Collection[str], duration: float, *, zombie: bool = False) -> WorldJob:
+    def approve(self, run: int) -> None:
+        self.approved.add(run)
+        self.once_approved.add(run)
+
+    def queue(
+        self, labels: Collection[str], duration: float, *, zombie: bool = False, of_fork: bool = False
+    ) -> WorldJob:
         run = self.number()
         key = JobKey(REPOSITORIES[run % 2], run, self.number(), 1)
-        job = WorldJob(key, frozenset(labels), self.now, duration, zombie=zombie)
+        job = WorldJob(key, frozenset(labels), self.now, duration, zombie=zombie, of_fork=of_fork)
         self.jobs[job.key.job_id] = job
         self.attempts[run] = 1
         return job
@@ -450,10 +465,20 @@ class World:
             ]
             if idle:
                 vm = self.chance.choice(idle)
-                vm.job, vm.idle_since = job, None
                 job.status, job.instance, job.started = "in_progress", vm.machine.id, self.now
-                self.lives[vm.machine.id].jobs.append(job.key.job_id)
                 job.runner = self.registered[vm.runner_id]
+                if vm.only is not None and vm.only != (job.key.repository, job.key.run_id, job.key.attempt):
+                    # The agent ends the runner before the first step of the job.
+                    self.refused += 1
+                    job.fails_at = vm.off_at = self.now + 5
+                    vm.runner_id, vm.idle_since, vm.ended = 0, None, "job-refused"
+                    continue
+                vm.job, vm.idle_since = job, None
+                self.lives[vm.machine.id].jobs.append(job.key.job_id)
+                if len(self.lives[vm.machine.id].jobs) > 1:
+                    raise BrokenRuleError(f"{vm.machine.name}: takes a second job")
+                if job.of_fork and job.key.run_id not in self.once_approved:
+                    raise BrokenRuleError(f"{vm.machine.name}: runs a job that nobody has approved")
 
     def left_over(self) -> list[str]:
         """Return the names of machines that should be gone: all except each pool's machines on standby."""

@@ -325,7 +325,7 @@ def test_each_loop_reads_the_runner_groups_of_all_loops_and_measures_its_own_poo
 ) -> None:
     read_groups: list[set[str]] = []
     adapter = "gpu_manager.github.adapter.GithubAdapter"
-    monkeypatch.setattr(adapter, lambda url, app, owner, groups, managers: read_groups.append(groups))
+    monkeypatch.setattr(adapter, lambda url, app, owner, groups, **_: read_groups.append(groups))
     (tmp_path / "manager.json").write_text(json.dumps(CONFIG))
     config, app = read(tmp_path / "manager.json"), cast(Any, None)
     pools = {"compute-engine": [POOL], "toy": [replace(POOL, name="toy", runner_group="others")]}

@@ -78,9 +78,9 @@ def world() -> World:
 
 @pytest.fixture
 def diagnose(world: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Doctor:
-    def connected(url: str, app: Any, owner: str, groups: set[str]) -> GithubAdapter:
+    def connected(url: str, app: Any, owner: str, groups: set[str], *, public: bool) -> GithubAdapter:
         clocks, transport = world.github.clock.clocks(), world.github.transport()
-        return GithubAdapter(url, app, owner, groups, clocks=clocks, transport=transport)
+        return GithubAdapter(url, app, owner, groups, public=public, clocks=clocks, transport=transport)
 
     monkeypatch.setattr(google_api, "connect", lambda: google_api.calls_over(world.cloud))
     monkeypatch.setattr(doctor, "GithubAdapter", connected)

@@ -242,12 +242,12 @@ def test_the_manager_gets_the_pools_of_one_supplier_and_the_chosen_one_is_the_fi
 
 
 def test_an_example_has_its_own_steps() -> None:
-    assert job.scripts_of("", ("ls",)) == ("ls",)
-    assert "Xid" in job.scripts_of("broken-gpu", ())[0]
+    assert job.example_of("", ("ls",)).scripts == ("ls",)
+    assert "Xid" in job.example_of("broken-gpu", ()).scripts[0]
     with pytest.raises(InputError, match=r"unknown example\n  got: broken\n  expected: one of broken-gpu"):
-        job.scripts_of("broken", ())
+        job.example_of("broken", ())
     with pytest.raises(InputError, match="has its own steps"):
-        job.scripts_of("broken-gpu", ("ls",))
+        job.example_of("broken-gpu", ("ls",))
 
 
 def test_it_is_refused_before_the_servers_of_the_sandbox_start(

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from .. import openssl
 from ..clock import Clock
 from ..config import RunnerConfig
-from ..github.registration import Registration
+from ..github.registration import Registration, Run
 from ..host import Host
 from ..outcomes import AgentExit
 
@@ -46,7 +46,7 @@ class Broker:
             raise AgentExit("no-tool", "openssl does not decrypt its own message (openssl cms)")
         self._publish(pair, deadline)
 
-    def register(self, name: str, runner: RunnerConfig, deadline: float) -> Registration:  # noqa: ARG002 - as Github has it
+    def register(self, name: str, runner: RunnerConfig, deadline: float) -> Registration:
         """Publish a key and wait for the registration. Raises AgentExit("not-registered") if none arrives in time."""
         began = self._clock.now()
         pair = new_key_pair()
@@ -55,7 +55,10 @@ class Broker:
         if sealed is None:
             waited = self._clock.now() - began
             raise AgentExit("not-registered", f"the runner manager sent no registration within {waited:.0f} s")
-        return _registration(sealed, pair, name)
+        registration = _registration(sealed, pair, name)
+        if runner.public and registration.run is None:
+            raise AgentExit("not-registered", f"the metadata {SEALED} names no run, and this pool is public")
+        return registration
 
     def remove(self, runner_id: int, deadline: float) -> bool:  # noqa: ARG002 - as Github has it
         """Return False, because only the manager can remove the runner."""
@@ -79,6 +82,8 @@ def _registration(sealed: str, pair: KeyPair, name: str) -> Registration:
         value = json.loads(pair.open(base64.b64decode(sealed, validate=True)))
         machine, runner_id, jitconfig = value["machine"], value["runnerId"], value["jitConfig"]
         usd_per_hour, market = value.get("usdPerHour"), value.get("market")
+        named = value.get("run")
+        run = Run(*(str(named[key]) for key in ("repository", "id", "attempt"))) if named else None
     except (ValueError, KeyError, TypeError, RecursionError, binascii.Error):
         raise AgentExit("not-registered", f"the metadata {SEALED} is not encrypted for this machine's key") from None
     if machine != name or not isinstance(runner_id, int) or not isinstance(jitconfig, str) or not jitconfig:
@@ -86,7 +91,7 @@ def _registration(sealed: str, pair: KeyPair, name: str) -> Registration:
     # A manager of version 0.1.0 sends no price.
     is_price = isinstance(usd_per_hour, int | float) and not isinstance(usd_per_hour, bool)
     return Registration(
-        runner_id, jitconfig, usd_per_hour if is_price else None, market if isinstance(market, str) else ""
+        runner_id, jitconfig, usd_per_hour if is_price else None, market if isinstance(market, str) else "", run
     )
 
 

@@ -49,6 +49,14 @@ _HINTS = {
 }
 
 
+class Run(NamedTuple):
+    """One attempt of a workflow run, as GitHub's variables name it."""
+
+    repository: str
+    run_id: str
+    run_attempt: str
+
+
 @dataclass(frozen=True)
 class Registration:
     """A runner that is registered at GitHub and has not started yet."""
@@ -60,6 +68,8 @@ class Registration:
     """The catalog price of this machine; None without a runner manager, which knows it, or if it is not published."""
     market: str = ""
     """The market of this machine, such as spot; empty without a runner manager."""
+    run: Run | None = None
+    """The only run whose jobs the machine accepts; None if it accepts every job."""
 
 
 class _Token(NamedTuple):

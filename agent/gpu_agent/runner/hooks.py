@@ -2,7 +2,10 @@
 usable. After the job, it also prints the agent's summary to the job's log, and writes a fault to the job's summary.
 
 If the answer to the first hook is no, the job fails (actions/runner@258d6c8:src/Runner.Worker/JobExtension.cs runs the
-hook as a step of the job). The script runs as the runner's user and the agent as root, because the checks need
+hook as a step of the job). Its other steps may still run, with `if: always()`. A job of another run than the one for
+which the runner is registered must not run any step. So it gets no answer until the agent has ended the runner.
+
+The script runs as the runner's user and the agent as root, because the checks need
 permissions that the job must not have.
 """
 
@@ -21,6 +24,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import NamedTuple
 
+from ..github.registration import Run
 from ..machine.gpu_health import Problem
 from ..machine.system import System, User
 
@@ -37,7 +41,8 @@ _STAGES = ("started", "completed")
 class Job(NamedTuple):
     """The job in GitHub's variables (docs.github.com: variables, GITHUB_*).
 
-    The author of the job controls these values, so they are only displayed.
+    The runner sets them from GitHub's message before any command of the job (src/Runner.Worker/GitHubContext.cs). It
+    does not pass `env` of the workflow to the hooks (src/Runner.Worker/JobHookProvider.cs).
     """
 
     repository: str = ""
@@ -61,14 +66,20 @@ class Hooks:
         check: Callable[[], Problem | None],
         summary: Callable[[], str] = lambda: "",
         fault: Callable[[], str] = lambda: "",
+        run: Run | None = None,
     ) -> None:
-        """Start the server. `agent` is this program's archive, which the user must be able to read."""
+        """Start the server. `agent` is this program's archive, which the user must be able to read. `run` is the only
+        run whose jobs are accepted; None accepts every job.
+        """
+        self._run = run
         self._user, self._check, self._summary, self._fault = user, check, summary, fault
         self._folder, self._lock = system.run_folder, threading.Lock()
         self.job: Job | None = None
         """The job of the first hook, which came before any command of the job."""
         self.started, self.completed = threading.Event(), threading.Event()
         """Set when the hook of the stage came. The job itself may send `completed`, because it has the same user."""
+        self.is_of_another_run = False
+        """True if the job is not of the accepted run."""
         self.refused: Problem | None = None
         """Why the job was refused."""
         self._folder.mkdir(parents=True, exist_ok=True)
@@ -113,6 +124,9 @@ class Hooks:
                 return
             request = json.loads(_line(connection, time.monotonic() + LIMIT_SEC))
             message = self._decide(request)
+            if self.is_of_another_run:
+                self._closed.wait(LIMIT_SEC)
+                return
             answer: dict[str, object] = {"ok": not message, "words": message}
             if self.completed.is_set():
                 answer |= {"summary": self._summary(), "fault": self._fault()}
@@ -126,7 +140,11 @@ class Hooks:
             if stage == "started":
                 if self.job is not None:
                     return "this machine has already run its one job"
+                named = Run(*(_plain(request.get(name), 200) for name in Run._fields))
+                self.is_of_another_run = self._run is not None and named != self._run
                 self.job = Job(*(_plain(request.get(name)) for name in Job._fields))
+                if self.is_of_another_run:
+                    return ""
             if stage == "completed":
                 self.completed.set()
                 return ""

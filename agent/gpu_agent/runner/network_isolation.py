@@ -30,6 +30,8 @@ from ..machine import processes
 from ..machine.system import ENVIRONMENT, PATH, System, User
 from ..outcomes import AgentExit
 
+PRIVATE = ("10.0.0.0/8", "100.64.0.0/10", "169.254.0.0/16", "172.16.0.0/12", "192.168.0.0/16", "fc00::/7")
+"""The networks of private addresses (RFC 1918, 3927, 4193 and 6598). IPv6 itself needs the addresses of its links."""
 # Before raw (-300), and so before Docker's chains (0) and its address translation (-100): linux/netfilter_ipv4.h.
 _PRIORITY = -310
 # Sockets through which a process effectively becomes root.
@@ -119,11 +121,16 @@ def isolate(blocked: BlockedAddresses, docker: str, system: System, clock: Clock
 def rules(blocked: BlockedAddresses) -> str:
     """Return the rules as a script for `nft -f`. It replaces the rules of an earlier run."""
     ports = f"{{ {', '.join(str(port) for port in blocked.ports)} }}"
+    open_ports = ports if blocked.ports else "53"
     rules_of_address = []
     for address in blocked.addresses:
         to = f"{'ip6' if _is_ipv6(address) else 'ip'} daddr {address}"
         rules_of_address += [f"{to} meta l4proto {{ tcp, udp }} th dport {ports} accept"] if blocked.ports else []
         # TCP gets a reset, which ends a connection at once. With ICMP errors, IPv6 would need a second packet.
+        rules_of_address += [f"{to} meta l4proto tcp reject with tcp reset", f"{to} reject"]
+    for network in blocked.networks:
+        to = f"{'ip6' if ':' in network else 'ip'} daddr {network}"
+        rules_of_address += [f"{to} meta l4proto {{ tcp, udp }} th dport {open_ports} accept"]
         rules_of_address += [f"{to} meta l4proto tcp reject with tcp reset", f"{to} reject"]
     # A packet without a known owner is refused too. `accept` ends only this chain.
     return "\n".join(
@@ -156,13 +163,16 @@ def block_identity(blocked: BlockedAddresses, system: System) -> None:
 
 def _verify(blocked: BlockedAddresses, docker: str, user: User, system: System) -> None:
     identity = {address: (address, 80) for address in blocked.addresses}
+    private = {network: (str(ipaddress.ip_network(network)[-2]), 80) for network in blocked.networks}
     as_root = _probe(system, None, identity)
     if blocked.answer and "open" not in as_root.values():
         raise AgentExit(
             "not-isolated", f"the agent itself no longer reaches the machine's identity: {_listed(as_root)}"
         )
-    reached = {to: word for to, word in _probe(system, user, identity).items() if word in _NOT_CLOSED}
-    if reached:
+    open_to_user = {to: word for to, word in _probe(system, user, identity | private).items() if word in _NOT_CLOSED}
+    if private and (reached := {to: word for to, word in open_to_user.items() if to in private}):
+        raise AgentExit("not-isolated", f"{user.name} can reach private addresses: {_listed(reached)}")
+    if reached := open_to_user:
         raise AgentExit("not-isolated", f"{user.name} can reach the machine's identity: {_listed(reached)}")
     if docker == "rootful":
         return

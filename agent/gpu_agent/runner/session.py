@@ -65,9 +65,10 @@ class RunnerSetup:
         """Return the folder of the pinned runner."""
         return runner_archive.obtain(config, self._system, self._clock, deadline, self._say)
 
-    def isolate(self, docker: str, deadline: float) -> None:
-        """Isolate the runner's user from the machine's identity."""
-        self._isolation = network_isolation.isolate(self._blocked, docker, self._system, self._clock, deadline)
+    def isolate(self, runner: RunnerConfig, deadline: float) -> None:
+        """Isolate the runner's user from the machine's identity, and in a public pool from private addresses."""
+        blocked = self._blocked._replace(networks=network_isolation.PRIVATE) if runner.public else self._blocked
+        self._isolation = network_isolation.isolate(blocked, runner.docker, self._system, self._clock, deadline)
 
     def try_runner(self, folder: Path, config: RunnerConfig, deadline: float) -> None:
         """Create the runner's root from this folder, and start its program there."""
@@ -107,7 +108,7 @@ class RunnerSetup:
             return problem.fault if problem else ""
 
         agent = self._readable_agent()
-        hooks = Hooks(self._isolation.user, self._system, agent, check, summary, fault)
+        hooks = Hooks(self._isolation.user, self._system, agent, check, summary, fault, run=registration.run)
         notices = NoticeFile(self._system, self._root, agent)
         environment = {**hooks.environment, **notices.environment}
         running = Running(
@@ -166,6 +167,8 @@ class StartedRunner:
         while ended is None and self._hooks.job is None:
             ended = self._running.wait(self._clock.now() + _NAME_SEC)
         named(self.job or {})
+        if self._hooks.is_of_another_run:
+            self.interrupt()
         ended = ended or self._running.wait(float("inf")) or Exit("runner-failed", "it did not end")
         self._sampler.stop()
         # This also ends containers of rootful Docker, which are not processes of the runner's user.
@@ -206,6 +209,9 @@ class StartedRunner:
 
     def _end_of(self, ended: Exit) -> tuple[str, str]:
         """Return the reason and the detail of the machine's end, from the end of the runner."""
+        if self._hooks.is_of_another_run and self._hooks.job:
+            job = self._hooks.job
+            return "job-refused", f"{job.repository} run {job.run_id} attempt {job.run_attempt} is not the approved run"
         if refused := self._hooks.refused:
             # Whatever the problem is, another process than the job's causes it.
             return refused._replace(fault=refused.fault or "in use", text=f"the job was refused: {refused.text}").end

@@ -79,7 +79,7 @@ def _problem(path: str, answer: Any, *, public: bool) -> Problem | None:
             "is a public repository: any user's pull request could run code on the machines",
             repr(answer.name),
             "a private or internal repository",
-            "remove it; its workflows can use GitHub-hosted runners",
+            "remove it, or set publicRepositories: true in a stack of its own (docs/guides/github.md)",
             rule="public-repository",
         )
     return None

@@ -8,7 +8,7 @@ import pulumi
 import pulumi_github as github
 from pydantic import AfterValidator, Field
 
-from ..args import Args, ComponentArgs, Input
+from ..args import Args, ComponentArgs, Input, StrictBool
 from ..component import Component
 from ..errors import Problem, invalid
 from .names import EachOnce, RepositoryName, WorkflowRef
@@ -42,8 +42,12 @@ class RunnerGroupArgs(ComponentArgs):
     )
     repositories: Annotated[list[Input[RepositoryName]], EachOnce] = Field(
         min_length=1,
-        description="names of the repositories whose workflows may use the runners, without the owner; public "
-        "repositories are not allowed",
+        description="names of the repositories whose workflows may use the runners, without the owner; public ones "
+        "need publicRepositories",
+    )
+    public_repositories: StrictBool = Field(
+        default=False,
+        description="whether public repositories may use the runners, after an approval of each commit of a fork",
     )
     selected_workflows: Annotated[list[WorkflowRef], EachOnce] = Field(
         default=[],
@@ -54,13 +58,12 @@ class RunnerGroupArgs(ComponentArgs):
 
 
 class RunnerGroup(Component):
-    """A runner group of the organization that only the listed repositories may use. Public repositories are refused.
+    """A runner group of the organization that only the listed repositories may use.
 
     Creates: a runner group. Costs: nothing. The component compares the group on GitHub with these settings. Pools get
     the group's name only if GitHub applies every restriction.
     Does not: register runners; pools register them by the group's name. It does not detect that a repository becomes
-    public later. GitHub then leaves the repository's jobs in the queue, because the group does not allow public
-    repositories.
+    public later. By default GitHub then leaves its jobs in the queue.
     Replaces on change of: nothing. Every change is in place.
     """
 
@@ -82,10 +85,12 @@ class RunnerGroup(Component):
             f"{name}-group",
             name=args.group_name or name,
             visibility="selected",
-            selected_repository_ids=repository_ids(self, args, "repositories", args.repositories, public=False),
+            selected_repository_ids=repository_ids(
+                self, args, "repositories", args.repositories, public=args.public_repositories
+            ),
             # A pull request from a fork could run its code on the machines:
             # docs.github.com/en/actions/reference/security/secure-use ("Hardening for self-hosted runners").
-            allows_public_repositories=False,
+            allows_public_repositories=args.public_repositories,
             restricted_to_workflows=bool(args.selected_workflows),
             selected_workflows=args.selected_workflows,
             opts=self.child(),
@@ -107,7 +112,7 @@ def _in_force(args: RunnerGroupArgs, visibility: str, public: bool, restricted: 
     """
     problems = []
     # If the provider returns no value, GitHub has the requested value.
-    if public or visibility not in (None, "selected"):
+    if (public and not args.public_repositories) or visibility not in (None, "selected"):
         problems.append(
             Problem(
                 "repositories",

@@ -76,6 +76,7 @@ def _registration_config(registration: Registration) -> dict[str, Any]:
         "register_sec": runner.register_sec,
         "notice_grace_sec": runner.notice_grace_sec,
         **({"warm_sec": registration.warm_sec} if registration.warm_sec else {}),
+        **({"public": True} if github.public_repositories else {}),
     }
     if github.registered_by == "manager":
         return {"registered_by": "manager", "runner": settings}

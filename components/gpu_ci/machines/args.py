@@ -78,6 +78,11 @@ class MachinePoolArgs(Args):
     def _check_with_the_machine(cls, value: Any, info: ValidationInfo) -> Any:
         return getattr(rules, str(info.field_name))(value, info.data)
 
+    @field_validator("runner", "secrets", "standby", "warm", "reuse", check_fields=False)
+    @classmethod
+    def _public(cls, value: Any, info: ValidationInfo) -> Any:
+        return rules.not_for_the_public(value, info.data.get("github"), str(info.field_name))
+
     def runner_labels_of(self, name: str) -> list[str]:
         """Return the runner labels of the pool `name`."""
         return self.runner_labels or rules.default_runner_labels(name)
@@ -124,6 +129,7 @@ class MachinePoolArgs(Args):
             "labels": self.runner_labels_of(name),
             "runnerGroup": self.github.runner_group,
             "registeredBy": self.github.registered_by,
+            **({"public": True} if self.github.public_repositories else {}),
             "bootSec": self.smoke.deadline_sec + ready_sec,
             "idleSec": self.runner.idle_sec,
         }

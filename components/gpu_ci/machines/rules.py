@@ -81,6 +81,29 @@ def runner(value: Any, others: Mapping[str, Any]) -> Any:
     return value
 
 
+# Why the fields are refused in a pool that public repositories may use.
+_NOT_PUBLIC = {
+    "secrets": "gives the machines secrets, and public repositories may use the pool",
+    "standby": "starts machines before a commit is approved, and public repositories may use the pool",
+    "warm": "starts machines before a commit is approved, and public repositories may use the pool",
+    "reuse": "keeps a host after a job, and public repositories may use the pool",
+}
+
+
+def not_for_the_public(value: Any, github: Any, field: str) -> Any:
+    """Return the value of a field that a pool with this registration may have."""
+    if github is None or not github.public_repositories:
+        return value
+    if field == "runner" and value.docker == "rootful":
+        text = "makes a job root on its machine, and public repositories may use the pool"
+        error = invalid(text, "public-pool", expected="none or rootless", safe_hint="remove it, or use another stack")
+        raise_problems([at_path(error, value.docker, "docker")])
+    if field in _NOT_PUBLIC and value:
+        hint = "remove it, or use another stack"
+        raise invalid(_NOT_PUBLIC[field], "public-pool", expected="nothing here", safe_hint=hint)
+    return value
+
+
 def runner_labels(values: list[Any]) -> list[Any]:
     """Return the labels. Raise an error for duplicates. GitHub does not distinguish upper and lower case in labels."""
     error = invalid("is a duplicate; labels are case-insensitive", "duplicate", hint="remove it")

@@ -10,7 +10,7 @@ from pydantic import Field, StringConstraints, ValidationInfo, field_validator, 
 from pydantic.alias_generators import to_camel
 
 from .. import versions
-from ..args import Args, Integer, PlainInput
+from ..args import Args, Integer, PlainInput, StrictBool
 from ..errors import at_path, invalid, raise_problems
 from ..secret_manager import SecretName
 
@@ -184,6 +184,11 @@ class RunnerGithub(Args):
         description="the URL of GitHub's API, if it is not api.github.com, such as https://github.example/api/v3",
     )
 
+    public_repositories: StrictBool = Field(
+        default=False,
+        description="whether public repositories may use the runner group",
+    )
+
     @model_validator(mode="after")
     def _whole_app(self) -> Self:
         given = {name: getattr(self, name) for name in _APP}
@@ -195,6 +200,12 @@ class RunnerGithub(Args):
                 "incomplete-app",
                 expected="appId, installationId and privateKey, or none of the three",
                 safe_hint="without an App, the runner manager registers the runners, for organizations only",
+            )
+        if wanted and self.public_repositories:
+            raise invalid(
+                "has an App, but only the runner manager reads the approvals that publicRepositories needs",
+                "public-pool",
+                safe_hint="remove appId, installationId and privateKey",
             )
         return self
 

@@ -172,6 +172,7 @@ class Stack:
             has_manager = self.values[MANAGER] is not None
             problems += requirements.missing_registration(self.specs, site, github, self.secrets, manager=has_manager)
         problems += requirements.missing_for_manager(self.specs, self.values, self.secrets)
+        problems += requirements.not_for_the_public(self.specs, site, github, self.secrets)
         problems += requirements.duplicate_scale_sets(self.specs)
         problems += requirements.names_of_others(specs, self.stack)
         problems += requirements.key_not_on_google(self.specs, site, github)

@@ -266,12 +266,43 @@ def registration(site: Any, github: Any, stack: str) -> dict[str, Any]:
     own: dict[str, Any] = {"owner": owner.get("owner"), "runnerGroup": name}
     app = owner.get("runnerApp")
     if group and owner.get("managerApp"):
-        wiring["github"] = own
+        wiring["github"] = own | ({"publicRepositories": True} if is_public(github) else {})
     elif group and isinstance(app, Mapping):
         number = str(app.get("installationId"))
         own |= {"appId": str(app.get("id")), "installationId": int(number) if number.isdecimal() else number}
         wiring["github"] = own | {"privateKey": app.get("privateKey")}
     return wiring
+
+
+_NOT_PUBLIC = {
+    "cluster": "shares the node and its kernel with other pods, and ARC gives a runner to any run",
+    "": "runs builds as an account of the project, and no approval of a commit limits them",
+}
+
+
+def is_public(github: Any) -> bool:
+    """Return True if public repositories may use the runner group."""
+    group = github.get("runnerGroup") if isinstance(github, Mapping) else None
+    return isinstance(group, Mapping) and group.get("publicRepositories") is True
+
+
+def not_for_the_public(choices: Iterable[PoolSpec], site: Any, github: Any, unread: Collection[str]) -> list[Problem]:
+    """Report what a stack cannot have if public repositories may use its runner group."""
+    if not is_public(github):
+        return []
+    group = f"{GITHUB}.runnerGroup.publicRepositories"
+    expected, hint = "a pool of machines", f"create another stack for it, or remove {group}"
+    problems = [
+        Problem(f"{spec.path}.kind", f"{text}, but {group} is true", spec.kind, expected, hint, "public-group")
+        for spec in choices
+        if (text := _NOT_PUBLIC.get(spec.model.REGISTERED_BY))
+    ]
+    owner = site.get("github") if isinstance(site, Mapping) else None
+    if not SITE.startswith(tuple(unread)) and not (isinstance(owner, Mapping) and owner.get("managerApp")):
+        text = f"is missing, and {group} needs it: only the runner manager reads approvals"
+        path = f"{SITE}.github.managerApp"
+        problems.append(Problem(path, text, "nothing", _MANAGER_APP, _MANAGER_EXAMPLE, "public-group"))
+    return problems
 
 
 def key_not_on_google(choices: Iterable[PoolSpec], site: Any, github: Any) -> list[Problem]:

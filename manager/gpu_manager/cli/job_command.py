@@ -18,7 +18,8 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO, Any, NamedTuple
 
@@ -26,11 +27,14 @@ import click
 from gpu_ci.cli.output import InputError
 from pulumi_sandbox.engine.model import write_whole
 from pulumi_sandbox.providers.gcp.compute.vm_store import SERIAL
-from pulumi_sandbox.providers.github.actions.state import COMPLETED, JOB, Actions
+from pulumi_sandbox.providers.github.actions import documents
+from pulumi_sandbox.providers.github.actions.state import CANCELLED, COMPLETED, JOB, WRITER, Actions
 from pulumi_sandbox.providers.github.repositories import Repositories
 from pulumi_sandbox.providers.rsa_key import private_key
 from pulumi_sandbox.workspace import ENDPOINT, NoProjectError, Workspace, serving_process
 from pulumi_sandbox.world.store import Record, World
+
+from ..github.approvals import COMMAND
 
 BIN = Path(sys.executable).parent
 """The folder of `gpu-ci` and `pulumi-sandbox`."""
@@ -41,8 +45,10 @@ class Example(NamedTuple):
     """A job that shows one behavior of the runner manager, for `make job JOB=NAME`."""
 
     shows: str
-    scripts: tuple[str, ...]
-    """The steps of the job."""
+    scripts: tuple[str, ...] = ()
+    """The steps of the job; by default those of a job without an example."""
+    is_of_forks: bool = False
+    """True for two pull requests of forks, one approved."""
 
 
 # The sandbox's emulation of a machine reads this file as the kernel's log (gpu_agent_sandbox/system.py).
@@ -56,6 +62,7 @@ echo "passed on $(hostname)"
 """
 EXAMPLES = {
     "broken-gpu": Example("the GPU fails during the job, which runs again on another machine", (_BREAKS,)),
+    "public-fork": Example("only the approved one of two pull requests of forks gets a machine", is_of_forks=True),
 }
 # The names of a machine's steps for users (agent/gpu_agent/agent.py).
 STEPS = {
@@ -77,7 +84,17 @@ _INSTANCE = "*/instance:Instance"
 # Where the manager's files are, in the folder of the sandbox. `gpu-ci manager status` names them too.
 _FOLDER, _CONFIGURATION, _STATE = "manager", "manager.json", "state.sqlite"
 _LIMIT_SEC = 600
-_SHOWN = ("job-waits", "insert-failed", "gpu-fault", "check-run", "rerun", "unavailable", "refused", "remove-runner")
+_SHOWN = (
+    "job-waits",
+    "insert-failed",
+    "gpu-fault",
+    "check-run",
+    "rerun",
+    "unavailable",
+    "refused",
+    "remove-runner",
+    "cancel",
+)
 """The other events of the manager that are printed as they are."""
 # The manager is ended after this time without a machine. It looks for jobs each second, so another queued job gets its
 # machine before.
@@ -122,7 +139,7 @@ class Terminal:
 @click.option("--run", "scripts", multiple=True, metavar="SCRIPT",
               help="A step of the job; may be given again. By default: two commands, one of torch.")  # fmt: skip
 @click.option("--example", default="", metavar="NAME",
-              help="The steps of an example: " + "; ".join(f"{name}: {each.shows}" for name, each in EXAMPLES.items())
+              help="What the job shows: " + "; ".join(f"{name}: {each.shows}" for name, each in EXAMPLES.items())
               + ".")  # fmt: skip
 @click.option("--json", "as_json", is_flag=True, help="Print each line as JSON.")
 def command(stack: str, pool: str, repository: str, scripts: tuple[str, ...], example: str, as_json: bool) -> int:
@@ -137,7 +154,7 @@ def command(stack: str, pool: str, repository: str, scripts: tuple[str, ...], ex
       gpu-ci job --stack staging --pool t4 --run 'nvidia-smi || true'
       gpu-ci job --stack staging --example broken-gpu
     """
-    scripts = scripts_of(example, scripts)
+    shows = example_of(example, scripts)
     if ENDPOINT not in os.environ:
         try:
             process = serving_process(Workspace.find())
@@ -150,6 +167,7 @@ def command(stack: str, pool: str, repository: str, scripts: tuple[str, ...], ex
         # Run this program again with the servers of the sandbox and their environment.
         again = [str(BIN / "gpu-ci"), "job", "--stack", stack, "--pool", pool, "--repository", repository]
         again += [word for script in scripts for word in ("--run", script)] + ["--json"] * as_json
+        again += ["--example", example]
         others = ["--jarvislabs", first["account"]] if first.get("supplier") == "jarvislabs" else []
         servers = subprocess.Popen([BIN / "pulumi-sandbox", "serve", *others, "--exec", "--", *again])
         while True:
@@ -157,18 +175,17 @@ def command(stack: str, pool: str, repository: str, scripts: tuple[str, ...], ex
                 return servers.wait()
             except KeyboardInterrupt:
                 continue  # the terminal also sends Ctrl-C to the job's process, which ends everything
-    return run_job(stack, pool, repository, scripts or (SCRIPT,), Terminal(as_json=as_json))
+    return run_job(stack, pool, repository, shows, Terminal(as_json=as_json))
 
 
-def scripts_of(example: str, scripts: tuple[str, ...]) -> tuple[str, ...]:
-    """Return the steps of an example, or the given ones without an example."""
-    if not example:
-        return scripts
-    if example not in EXAMPLES:
-        raise InputError("--example: unknown example", got=example, expected=f"one of {', '.join(EXAMPLES)}")
-    if scripts:
-        raise InputError("--example: has its own steps", got=example, expected="--example or --run")
-    return EXAMPLES[example].scripts
+def example_of(name: str, scripts: tuple[str, ...]) -> Example:
+    """Return the example of this name, or one with the given steps."""
+    if name and name not in EXAMPLES:
+        raise InputError("--example: unknown example", got=name, expected=f"one of {', '.join(EXAMPLES)}")
+    found = EXAMPLES[name] if name else Example("")
+    if found.scripts and scripts:
+        raise InputError("--example: has its own steps", got=name, expected="--example or --run")
+    return found._replace(scripts=found.scripts or scripts or (SCRIPT,))
 
 
 def already_served(process: str) -> InputError:
@@ -219,7 +236,46 @@ def explain_command(url: str, folder: Path) -> str:
     return f"{shown('gpu-ci')} explain {url} --config {near}/{_CONFIGURATION} --state {near}/{_STATE}"
 
 
-def run_job(stack: str, pool: str, repository: str, scripts: Sequence[str], terminal: Terminal) -> int:
+@dataclass
+class Forks:
+    """Two pull requests of forks in a public repository. A person with write access approves a commit of one."""
+
+    actions: Actions
+    terminal: Terminal
+    approved: dict[str, Any] = field(default_factory=dict)
+    other: dict[str, Any] = field(default_factory=dict)
+
+    def queue(self, owner: str, group_name: str, labels: Sequence[str], scripts: Sequence[str]) -> dict[str, Any]:
+        """Queue a job of each pull request. Return the job that is approved later, in the form of the REST API."""
+        groups = [each for each in self.actions.groups(owner) if each.outputs["name"] == group_name]
+        repositories = self.actions.repositories_of_group(owner, int(groups[0].id)) if groups else []
+        public = next((each for each in repositories if not each.private), None)
+        if public is None:
+            hint = "make up STACK=public, and make job STACK=public JOB=public-fork"
+            raise InputError("public-fork: no public repository may use the runner group", got=group_name, hint=hint)
+        steps = [{"name": f"Run {script.splitlines()[0]}", "run": script} for script in scripts]
+        job = {"name": "test", "labels": list(labels), "steps": steps}
+        (self.other, _), (self.approved, jobs) = (
+            self.actions.queue(public, [job], fork=fork) for fork in ("a-stranger", "a-contributor")
+        )
+        for run in (self.other, self.approved):
+            self.terminal.line("fork", f"{run['fork']}: run {run['id']} of commit {run['sha'][:12]}")
+        return documents.job(jobs[0], self.approved) | {"repository": public.name}
+
+    def approve(self) -> None:
+        """Approve the commit of one of the pull requests."""
+        run, command = self.approved, f"{COMMAND} {self.approved['sha']}"
+        self.actions.comment(run["id"], WRITER, command)
+        self.terminal.line("approved", f"run {run['id']}: {WRITER} comments {command}")
+
+    def was_refused(self) -> bool:
+        """Return True if the run without an approval was cancelled. Print how it ended."""
+        run = self.actions.run(self.other["id"]) or {}
+        self.terminal.line("result", f"run {run['id']}, which nobody has approved: {run['conclusion']}")
+        return bool(run["conclusion"] == CANCELLED)
+
+
+def run_job(stack: str, pool: str, repository: str, example: Example, terminal: Terminal) -> int:
     """Queue a job, run a manager until the job and its machine have ended, and print each step."""
     config = configuration(stack, pool)
     pool_config = config["pools"][0]
@@ -231,20 +287,27 @@ def run_job(stack: str, pool: str, repository: str, scripts: Sequence[str], term
     write_whole(folder / "app-key.pem", private_key(world, app), 0o600)
     write_whole(folder / _CONFIGURATION, json.dumps(config, indent=2), 0o600)
     owner, group = str(config["github"]["owner"]), str(pool_config["runnerGroup"])
+    forks = Forks(Actions(world, Repositories(world)), terminal) if example.is_of_forks else None
+    labels = ",".join(pool_config["labels"])
     try:
-        repository = chosen_repository(repository, repositories_of(world, owner, group), group)
+        if forks:
+            job = forks.queue(owner, group, pool_config["labels"], example.scripts)
+            repository = job["repository"]
+        else:
+            repository = chosen_repository(repository, repositories_of(world, owner, group), group)
+            steps = [argument for script in example.scripts for argument in ("--run", script)]
+            job = sandbox("job", "queue", "--repository", repository, "--labels", labels, *steps, "--json")
     except InputError:
         world.close()
         raise
-    labels = ",".join(pool_config["labels"])
-    steps = [argument for script in scripts for argument in ("--run", script)]
-    job = sandbox("job", "queue", "--repository", repository, "--labels", labels, *steps, "--json")
     terminal.line("queued", f"job {job['id']} in {owner}/{repository}, runs-on: [{labels.replace(',', ', ')}]")
     terminal.more(f"cancel it from another terminal: {shown('pulumi-sandbox')} job cancel {job['id']}")
     explain = explain_command(job["html_url"], folder)
     try:
-        run_manager(folder, world, terminal, config["pools"], int(job["id"]), explain)
+        on_wait = forks.approve if forks else lambda: None
+        run_manager(folder, world, terminal, config["pools"], int(job["id"]), explain, on_wait)
         number = newest_attempt(world, int(job["id"]))["id"]
+        as_expected = forks is None or forks.was_refused()
     except KeyboardInterrupt:
         with contextlib.suppress(InputError):  # the job may have ended already
             sandbox("job", "cancel", str(job["id"]), json_out=False)
@@ -258,16 +321,17 @@ def run_job(stack: str, pool: str, repository: str, scripts: Sequence[str], term
     failed = [step["name"] for step in ended["steps"] if step["conclusion"] == "failure"]
     where = f" in the step {failed[0]!r}" if failed else ""
     terminal.line("result", f"job {number}: {ended['conclusion'] or ended['status']}{where}")
-    return 0 if ended["conclusion"] == "success" else 1
+    return 0 if ended["conclusion"] == "success" and as_expected else 1
 
 
 def run_manager(
-    folder: Path, world: World, terminal: Terminal, pools: list[dict[str, Any]], job: int, explain: str = ""
-) -> None:
+    folder: Path, world: World, terminal: Terminal, pools: list[dict[str, Any]], job: int, explain: str = "",
+    on_wait: Callable[[], None] = lambda: None,
+) -> None:  # fmt: skip
     """Run the manager until it is idle, or until the job has ended and no machine is left.
 
-    `explain` is the command that explains why the job waits. It is printed only if the job waits without a machine. A
-    job that waits for an approval may wait forever, so the manager would never be idle.
+    `explain` is the command that explains why the job waits. It is printed, and `on_wait` is called, only if the job
+    waits without a machine. A job that waits for an approval may wait forever, so the manager would never be idle.
     """
     command: list[str | Path] = [
         BIN / "gpu-ci", "manager", "run", "--json", "--until-idle", "--interval-sec", "1",
@@ -278,7 +342,7 @@ def run_manager(
     assert process.stdout is not None  # noqa: S101 - it was opened as a pipe
     reader = threading.Thread(target=read_lines, args=(process.stdout, lines), daemon=True)
     reader.start()
-    machines = Machines(world, terminal, pools, job, explain)
+    machines = Machines(world, terminal, pools, job, explain, on_wait)
     last_busy = time.monotonic()
     deadline = last_busy + _LIMIT_SEC
     try:
@@ -319,11 +383,12 @@ class Machines:
     """Prints the lifecycle of the job's machines, from the manager's log and from their serial ports."""
 
     def __init__(
-        self, world: World, terminal: Terminal, pools: list[dict[str, Any]], job: int | None = None, explain: str = ""
-    ) -> None:
-        """Create the printer. `explain` is the command that explains why `job` waits."""
+        self, world: World, terminal: Terminal, pools: list[dict[str, Any]], job: int | None = None, explain: str = "",
+        on_wait: Callable[[], None] = lambda: None,
+    ) -> None:  # fmt: skip
+        """Create the printer. `explain` is the command that explains why `job` waits, when `on_wait` is called."""
         self._world, self._line, self._more = world, terminal.line, terminal.more
-        self._job, self._explain = job, explain
+        self._job, self._explain, self._on_wait = job, explain, on_wait
         self._prices = {
             f"{rung['machineType']} {rung['market']} in {rung['zone']}": rung["usdPerHour"]
             for pool in pools
@@ -363,6 +428,7 @@ class Machines:
             if kind == "job-waits" and self._explain and _job_id(subject) == str(self._job):
                 self._more(f"more: {self._explain}")
                 self._explain = ""
+                self._on_wait()
 
     def _conclusion(self, subject: str) -> str:
         """Return GitHub's conclusion of the job in a log line; empty without one. The manager does not know it."""

@@ -201,7 +201,7 @@ class Loop:
         groups = {pool.runner_group for each in pools.values() for pool in each}
         # Each loop reads GitHub itself, and sends its part of the requests that GitHub allows.
         sweeps = config.managers * len(pools)
-        self._github = GithubAdapter(url, app, config.github.owner, groups, managers=sweeps)
+        self._github = GithubAdapter(url, app, config.github.owner, groups, managers=sweeps, public=config.is_public)
         self._supplier = cast(Supplier, Answering(supplier(name).of(config.name, self._pools)))
         is_of_another = config.is_of_another()
         self._manager = Manager(

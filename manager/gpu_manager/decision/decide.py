@@ -73,6 +73,9 @@ def decide(pools: Sequence[Pool], observation: Observation, old_memory: Memory) 
     jobs.remember_unassigned(observation.jobs, observation.machines, observation.now, memory)
     waiting, reasons = jobs.queue(pools, observation.jobs, observation.github_unix, observation.over_budget)
     waiting, reasons = [each for each in waiting if each[0].key not in overdue], reasons | overdue
+    unapproved = timeouts.unapproved(pools, observation, waiting)
+    actions += timeouts.cancels(unapproved, observation, memory)
+    reasons |= unapproved
     listed = jobs.by_pool(observation.machines)
     available = {pool.name: machines.available(listed.get(pool.name, []), observation, memory) for pool in pools}
     on_standby = {pool.name: [each for each in ready.values() if each[0].pool == pool.name] for pool in pools}
@@ -87,7 +90,8 @@ def decide(pools: Sequence[Pool], observation: Observation, old_memory: Memory) 
         machine.name: memory.machines[machine.name].started_for or machine.job for machine in observation.machines
     }
     started_for |= {name: slug(pending.job.key) for name, pending in memory.pending.items() if pending.job}
-    result = jobs.assign_machines(waiting, supplies, started_for, observation.now, memory)
+    bound = registrations.bound(by_name, observation, memory)
+    result = jobs.assign_machines(waiting, supplies, started_for, observation.now, memory, bound)
     actions += [*result.starts, *result.inserts]
     # A pool that has a waiting job without a machine creates no machine for standby.
     pools_with_waiting_jobs = {
@@ -99,13 +103,20 @@ def decide(pools: Sequence[Pool], observation: Observation, old_memory: Memory) 
     pools_by_machine = {machine.name: machine.pool for machine in observation.machines}
     pools_by_machine |= {name: pending.pool for name, pending in memory.pending.items()}
     used = Counter(pools_by_machine[name] for name in result.assigned.values())
+    needed = {name: job for job, name in result.assigned.items()}
     runners = {runner.name: runner for runner in observation.runners}
     for pool in pools:
         free, supply = available[pool.name], supplies[pool.name]
-        removable = _removable(free, runners, observation, memory)
         # `spare` counts the machines that no queued job needs. Those without capacity are deleted first.
-        spare = max(len(free) - used[pool.name], 0)
-        without_capacity = [machine for machine in free if machine.waits_for_capacity]
+        spare, candidates = max(len(free) - used[pool.name], 0), free
+        if pool.public:
+            # A machine that is registered for another run cannot replace the machine of a job.
+            candidates = [machine for machine in free if machine.name not in needed]
+            spare = len(candidates)
+            for name in needed.keys() & memory.machines.keys():
+                memory.machines[name].surplus_since = None
+        removable = _removable(candidates, runners, observation, memory)
+        without_capacity = [machine for machine in candidates if machine.waits_for_capacity]
         actions += machines.remove_waiting(without_capacity, spare, memory)
         spare = max(spare - len(without_capacity), 0)
         # Some of the other spare machines stay for standby. The rest is removed.
@@ -117,8 +128,8 @@ def decide(pools: Sequence[Pool], observation: Observation, old_memory: Memory) 
         staying |= waiting_on
         removable = [each for each in removable if each[0].name not in staying]
         actions += machines.remove_surplus(removable, spare - len(staying), memory, observation.now)
-        needed = [each for each in free if each.name not in waiting_on]
-        actions += registrations.due(pool, needed, observation, memory)
+        may_register = [each for each in free if each.name not in waiting_on]
+        actions += registrations.due(pool, may_register, observation, memory, needed)
         if pool.name not in pools_with_waiting_jobs and not supply.cost_cap:
             unassigned = [*supply.spare, *supply.booting]
             existing = standby.count_standby(pool, len(stopped), unassigned, observation, memory)

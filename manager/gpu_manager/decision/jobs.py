@@ -88,6 +88,8 @@ def queue(
             reasons[job.key] = Reason("approval-pending", "a deployment of its environment waits for approval")
         elif github_unix - job.created_unix > OLDEST_JOB_SEC:
             reasons[job.key] = Reason("expired", "queued for more than 24 hours; GitHub cancels such jobs")
+        elif job.refusal:
+            reasons[job.key] = job.refusal
         elif spent := over_budget.get(job.key.repository.lower()):
             reasons[job.key] = Reason("over-budget", spent)
         else:
@@ -180,16 +182,17 @@ def assign_machines(
     started_for: Mapping[str, str],
     now: float,
     memory: Memory,
+    bound: Mapping[str, JobKey | None],
 ) -> JobMachines:
     """Assign machines to waiting jobs, and request new machines within each pool's maximum.
 
-    `started_for` maps the name of each machine to the slug of the job for which it was started. A new machine comes
-    from the cheapest pool that has fewer machines than its maximum.
+    `started_for` maps the name of each machine to the slug of the job for which it was started. `bound` is
+    registrations.bound(). A new machine comes from the cheapest pool that has fewer machines than its maximum.
     """
     result = JobMachines()
     for job, _ in waiting:
         memory.jobs.setdefault(slug(job.key), JobMemory()).last_seen = now
-    _assign_spare(waiting, supplies, started_for, result)
+    _assign_spare(waiting, supplies, started_for, result, bound)
     avoid_preemptible = {
         pool.name for job, fitting in waiting if reruns.needs_standard_machine(job, memory) for pool in fitting
     }
@@ -230,21 +233,34 @@ def _assign_spare(
     supplies: Mapping[str, Supply],
     started_for: Mapping[str, str],
     result: JobMachines,
+    bound: Mapping[str, JobKey | None],
 ) -> None:
     """Assign the existing machines to jobs. GitHub may assign a job to any runner with its labels."""
+
+    def accepts(name: str, job: Job) -> bool:
+        """Return True if the machine would not refuse the job (gpu_agent.runner.hooks)."""
+        return name not in bound or same_run(bound[name], job.key)
+
     # First, each machine is assigned to the job for which it was started, because users expect that.
     own = {started_for[name]: (supply, name) for supply in supplies.values() for name in reversed(supply.spare)}
     for job, fitting in waiting:
         supply, name = own.get(slug(job.key), (None, ""))
-        if supply is not None and supply.pool in fitting:
+        if supply is not None and supply.pool in fitting and accepts(name, job):
             result.assigned[job.key] = name
             supply.spare.remove(name)
     # Then the jobs with the fewest pools come first, so that they get the machines that no other job can use.
     for job, fitting in sorted(waiting, key=lambda each: len(each[1])):
         if job.key not in result.assigned:
-            spare = next((supplies[pool.name].spare for pool in fitting if supplies[pool.name].spare), None)
-            if spare:
-                result.assigned[job.key] = spare.pop(0)
+            usable = ((supplies[pool.name].spare, name) for pool in fitting for name in supplies[pool.name].spare)
+            spare, name = next((each for each in usable if accepts(each[1], job)), (None, ""))
+            if spare is not None:
+                result.assigned[job.key] = name
+                spare.remove(name)
+
+
+def same_run(one: JobKey | None, other: JobKey) -> bool:
+    """Return True if both jobs are of the same attempt of the same run."""
+    return one is not None and one._replace(job_id=other.job_id) == other
 
 
 def _start_stopped(
@@ -322,7 +338,7 @@ def requests_to_repeat(
 
     A request whose job no longer waits is not repeated. Its machine is either listed soon or was never created.
     """
-    waiting = {job.key for job in observation.jobs or () if job.status == "queued"} - set(overdue)
+    waiting = {job.key for job in observation.jobs or () if job.status == "queued" and not job.refusal} - set(overdue)
     listed = {machine.name: machine for machine in observation.machines or ()}
     for name, each in list(memory.pending.items()):
         if each.operation or each.done_since is not None:

@@ -21,8 +21,8 @@ GONE_RUNNER_SEC = 120.0
 LATE_SEC = 60.0
 # A runner that lost its connection reconnects within seconds, unless its machine hangs.
 OFFLINE_SEC = 120.0
-# The reason that a machine reports after its one job has ended (gpu_agent.outcomes).
-JOB_DONE = "job-done"
+# The reasons that a machine reports after its one job has ended, or after it has refused one (gpu_agent.outcomes).
+JOB_DONE, JOB_REFUSED = "job-done", "job-refused"
 # Google's states of a machine that is shutting down (discovery document compute v1, Instance.status).
 SHUTTING_DOWN = ("PENDING_STOP", "STOPPING", "SUSPENDING", "DEPROVISIONING", "REPAIRING")
 
@@ -279,7 +279,7 @@ def _count_no_machine_of_another_job(machine: Machine, memory: Memory) -> None:
     entry = memory.machines[machine.name]
     started_for = entry.started_for or machine.job
     # A short job may begin and end between two passes. Then only the end that the machine reported shows it.
-    unseen = entry.job is None and machine.end is not None and machine.end.reason == JOB_DONE
+    unseen = entry.job is None and machine.end is not None and machine.end.reason in (JOB_DONE, JOB_REFUSED)
     another = entry.job is not None and slug(entry.job) != started_for
     if entry.ran_another_job or not (another or unseen):
         return

@@ -5,10 +5,10 @@ It applies to pools with `registeredBy: manager`. registration.py in the parent 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from ..memory import Memory, Registration, StandbyMemory
-from ..model import Machine, Observation, Pool, Register, RemoveRunner, Runner
+from ..model import JobKey, Machine, Observation, Pool, Register, RemoveRunner, Runner
 from . import standby
 
 # A killed manager may have sent a request that GitHub still carries out. The next request waits for this time.
@@ -28,8 +28,28 @@ def never_registered(machine: Machine, memory: Memory) -> bool:
     return machine.unregistered and _registration_of(machine, memory) is None
 
 
-def due(pool: Pool, free: Sequence[Machine], observation: Observation, memory: Memory) -> Iterator[Register]:
-    """Return the registrations to begin now: of machines that a job needs and that have published a key."""
+def bound(pools: Mapping[str, Pool], observation: Observation, memory: Memory) -> dict[str, JobKey | None]:
+    """Return the machines that accept only the run of one job, each with that job.
+
+    They are the machines of public pools with a registration. A manager that has lost its memory does not know the job,
+    and gives such a machine no job.
+    """
+    found: dict[str, JobKey | None] = {}
+    for machine in observation.machines or ():
+        registration = _registration_of(machine, memory)
+        if (pool := pools.get(machine.pool)) and pool.public and (registration or machine.sealed):
+            found[machine.name] = registration.job if registration else None
+    return found
+
+
+def due(
+    pool: Pool, free: Sequence[Machine], observation: Observation, memory: Memory, needed: Mapping[str, JobKey]
+) -> Iterator[Register]:
+    """Return the registrations to begin now: of machines that a job needs and that have published a key.
+
+    `needed` has the waiting job of each machine that one is assigned to. In a public pool, only these are registered,
+    and only if they are from the current template, whose agent refuses other runs.
+    """
     begun = sum(registration.asked == observation.now for registration in memory.registrations.values())
     for machine in free:
         registration = _registration_of(machine, memory)
@@ -39,11 +59,14 @@ def due(pool: Pool, free: Sequence[Machine], observation: Observation, memory: M
         was_found_running = entry.running_since == entry.first_seen and not entry.started_for
         may_stop = pool.standby and was_found_running and observation.now - entry.first_seen < _STOP_VISIBLE_WITHIN_SEC
         requested_recently = registration is not None and observation.now - registration.asked < _REPEAT_AFTER_SEC
+        job = needed.get(machine.name) if pool.public and pool.rung_of(machine) else None
+        if pool.public and job is None:
+            continue
         if ready and wanted and not may_stop and not requested_recently and begun < _MOST_A_PASS:
             begun += 1
-            memory.registrations[machine.name] = Registration(machine.id, observation.now)
+            memory.registrations[machine.name] = Registration(machine.id, observation.now, job)
             memory.standby.setdefault(machine.pool, StandbyMemory()).unproven = 0
-            yield Register(machine)
+            yield Register(machine, job)
 
 
 def _registration_of(machine: Machine, memory: Memory) -> Registration | None:

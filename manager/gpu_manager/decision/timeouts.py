@@ -1,4 +1,7 @@
-"""Cancels the workflow runs of jobs that wait longer than queueTimeoutSec of their pools."""
+"""Cancels the workflow runs of jobs that wait longer than queueTimeoutSec of their pools.
+
+In public pools it also cancels runs without an approval that could take the machine of an approved job.
+"""
 
 from __future__ import annotations
 
@@ -6,12 +9,13 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 
 from ..memory import CancelledRun, JobMemory, Memory
-from ..model import Cancel, JobKey, Observation, Pool, Reason, RunKey
+from ..model import Cancel, Job, JobKey, Observation, Pool, Reason, RunKey
 from . import jobs
 from .names import slug
 
 _REPEAT_AFTER_SEC, _MOST_REQUESTS = 60.0, 3
 _REMEMBERED_SEC = 24 * 3600.0
+_TIMEOUT = "queue-timeout"
 
 
 def forget_old(memory: Memory, now: float) -> None:
@@ -31,8 +35,11 @@ def overdue(pools: Sequence[Pool], observation: Observation, memory: Memory) -> 
         limit_sec = max(limits, default=math.inf)
         if job.status != "queued":
             continue
-        if cancelled := memory.cancelled.get(_run_attempt(job.key)):
-            found[job.key] = Reason("queue-timeout", cancelled.detail)
+        cancelled = memory.cancelled.get(_run_attempt(job.key))
+        if cancelled and cancelled.code != _TIMEOUT and not job.refusal:
+            keep(job.key, memory)  # it was approved after the first request
+        elif cancelled:
+            found[job.key] = Reason(cancelled.code, cancelled.detail)
         elif limit_sec < math.inf:
             entry = memory.jobs.setdefault(slug(job.key), JobMemory())
             entry.queued_since, entry.last_seen = entry.queued_since or observation.now, observation.now
@@ -41,7 +48,25 @@ def overdue(pools: Sequence[Pool], observation: Observation, memory: Memory) -> 
             if waited_sec > limit_sec and job.key.repository not in observation.unread:
                 name = job.name or f"job {job.key.job_id}"
                 detail = f"{name} was queued for {waited_sec:.0f} s, and queueTimeoutSec is {limit_sec}"
-                found[job.key] = Reason("queue-timeout", f"{detail}; its run is cancelled")
+                found[job.key] = Reason(_TIMEOUT, f"{detail}; its run is cancelled")
+    return found
+
+
+def unapproved(
+    pools: Sequence[Pool], observation: Observation, waiting: Sequence[tuple[Job, Sequence[Pool]]]
+) -> dict[JobKey, Reason]:
+    """Return the queued jobs that are not approved and fit a public pool for which an approved job waits.
+
+    GitHub gives a runner to any job with its labels. The machine would refuse such a job, and end.
+    """
+    wanted = {pool.name: job for job, fitting in waiting for pool in fitting if pool.public}
+    found: dict[JobKey, Reason] = {}
+    for job in observation.jobs or ():
+        approved = [wanted[pool.name] for pool in jobs.pools_for(pools, job) if pool.name in wanted]
+        if job.refusal and approved and job.status == "queued" and job.key.repository not in observation.unread:
+            detail = f"{job.refusal.detail}; its run is cancelled, because GitHub could give it the machine of "
+            name = f"{approved[0].key.repository} run {approved[0].key.run_id}"
+            found[job.key] = Reason(job.refusal.code, detail + name)
     return found
 
 
@@ -49,10 +74,12 @@ def cancels(reasons: Mapping[JobKey, Reason], observation: Observation, memory: 
     """Return the runs to cancel now, each once. A request without effect is repeated twice, a minute apart."""
     for key, reason in reasons.items():
         run = memory.cancelled.setdefault(
-            _run_attempt(key), CancelledRun(RunKey(key.repository, key.run_id), key.attempt, reason.detail)
+            _run_attempt(key),
+            CancelledRun(RunKey(key.repository, key.run_id), key.attempt, reason.detail, code=reason.code),
         )
         is_due = not run.asks or observation.now - run.asked >= _REPEAT_AFTER_SEC
-        if is_due and run.asks < _MOST_REQUESTS:
+        # What is known about the jobs of an unread repository is old.
+        if is_due and key.repository not in observation.unread and run.asks < _MOST_REQUESTS:
             run.asked, run.asks = observation.now, run.asks + 1
             yield Cancel(key, reason.detail)
 

@@ -36,6 +36,7 @@ class GithubAdapter:
         organization: The organization's login.
         groups: Names of the pools' runner groups.
         managers: The number of managers that send requests as this installation.
+        public: True if a pool is for public repositories. Approvals are read then, which needs a further permission.
         clocks, transport: Replaced in tests.
     """
 
@@ -47,10 +48,12 @@ class GithubAdapter:
         groups: Collection[str],
         *,
         managers: int = 1,
+        public: bool = False,
         clocks: Clocks | None = None,
         transport: httpx2.BaseTransport | None = None,
     ) -> None:
-        self._client = RestClient(url, app, _PERMISSIONS, clocks, transport, managers)
+        permissions = _PERMISSIONS | ({"pull_requests": "read"} if public else {})
+        self._client = RestClient(url, app, permissions, clocks, transport, managers)
         # GitHub creates no token with a permission that the App lacks, and this one is optional.
         self._checks = RestClient(url, app, {"checks": "write"}, clocks, transport, managers)
         self._sweep = Sweep(self._client, organization, groups)
@@ -116,9 +119,15 @@ class GithubAdapter:
 
     def register(self, pool: Pool, name: str) -> NewRunner:
         path = f"{self._runners}/generate-jitconfig"
+        group = self._sweep.group(pool.runner_group)
+        if group.allows_public_repositories and not pool.public:
+            raise Refused(
+                f"the runner group {group.name} allows public repositories, so any fork could use this runner; "
+                "forbid them, or set publicRepositories of the group (docs/guides/github.md)"
+            )
         body = {
             "name": name,
-            "runner_group_id": self._sweep.group_id(pool.runner_group),
+            "runner_group_id": group.id,
             "labels": sorted(pool.labels),
             "work_folder": _WORK_FOLDER,
         }

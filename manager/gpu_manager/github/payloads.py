@@ -43,6 +43,14 @@ class ListedRun(NamedTuple):
     """The workflow files that may define its jobs, in lower case as owner/repo/path@ref with each form of the ref. The
     ref is empty if it is not known.
     """
+    event: str
+    head_sha: str
+    head_branch: str
+    repository: str
+    head_repository: str
+    """The repository of its commit, as owner/name; empty if that is deleted."""
+    is_own: bool
+    """True if its commit is in the repository itself, so that the author has write access."""
 
 
 # The ref of the workflow is a branch or a tag for these events, and refs/pull/… for a pull request
@@ -59,6 +67,7 @@ def listed_run(payload: Payload, repository: str) -> ListedRun:
     elif event in _PULL_REQUEST_EVENTS:
         refs = []
     file = str(payload.get("path") or "").partition("@")[0]
+    head, base = payload.get("head_repository") or {}, payload.get("repository") or {}
     # A reusable workflow defines jobs of the run too. Its ref is compared by GitHub only.
     called = [str(each["path"]).partition("@")[0] + "@" for each in payload.get("referenced_workflows") or ()]
     return ListedRun(
@@ -66,6 +75,12 @@ def listed_run(payload: Payload, repository: str) -> ListedRun:
         in_progress=payload["status"] == "in_progress",
         created=str(payload["created_at"]),
         workflows=frozenset(each.lower() for each in [*called, *(f"{repository}/{file}@{ref}" for ref in refs)]),
+        event=printable(str(event)),
+        head_sha=str(payload.get("head_sha") or ""),
+        head_branch=branch,
+        repository=repository,
+        head_repository=str(head.get("full_name") or ""),
+        is_own=bool(head.get("id")) and head.get("id") == base.get("id"),
     )
 
 

@@ -160,6 +160,20 @@ class RestClient:
             return found
         raise FailedAnswer(f"GET {path}: the list shrank {_READINGS} times while its pages were read")
 
+    def array(self, path: str, convert: Callable[[Any], _Element], **query: str | int) -> list[_Element]:
+        """Return all elements of all pages of an answer that is a JSON array, as `convert` reads them.
+
+        Raises Unavailable or Refused.
+        """
+        found: list[_Element] = []
+        for page in range(1, _MOST_PAGES + 1):
+            pages = {"per_page": _PER_PAGE, **({"page": page} if page > 1 else {})}
+            answer = self._request("GET", path, {**query, **pages}, read=_array_reader(path, convert))
+            found += _successful(path, answer).value
+            if not answer.more:
+                return found
+        raise FailedAnswer(f"GET {path}: more than {_MOST_PAGES} pages")
+
     def send(self, method: str, path: str, body: dict[str, Any] | None = None) -> Answer:
         """Send a request once that changes something, and return the answer.
 
@@ -305,6 +319,18 @@ def _page_reader(
         except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:
             problem = f"page {page} of GitHub's answer is not a list of {key}: {type(error).__name__}: {error}"
             raise FailedAnswer(f"GET {path}: {problem}") from None
+
+    return read
+
+
+def _array_reader(path: str, convert: Callable[[Any], _Element]) -> Callable[[Any], list[_Element]]:
+    """Return a function that reads one page of an array."""
+
+    def read(value: Any) -> list[_Element]:
+        try:
+            return [convert(each) for each in value]
+        except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:
+            raise FailedAnswer(f"GET {path}: GitHub's list is malformed: {type(error).__name__}: {error}") from None
 
     return read
 

@@ -15,7 +15,7 @@ from urllib.parse import quote
 
 from ..model import Job, Run, RunKey, Runner
 from ..ports import Refused
-from . import payloads
+from . import approvals, payloads
 from .payloads import Group, ListedRun
 from .rest_client import CONCURRENT, MOST_FILTERED, FailedAnswer, RestClient
 
@@ -106,10 +106,19 @@ class Sweep:
         ]
         self._sweeps += 1
         self._active = found.keys() | {key for key in self._active if key.repository in failed}
+        allowed = {key: [each for each in groups_of[key.repository] if each.allows(listed[key])] for key in found}
+        asked = [
+            key
+            for key, of_run in found.items()
+            if any(group.allows_public_repositories for group in allowed[key])
+            and any(job.status == "queued" for job in of_run)
+        ]
+        answers = self._each(lambda key: approvals.refusal(self.client, key, listed[key]), asked)
+        refusals = dict(zip(asked, answers, strict=True))
         jobs: dict[str, list[Job]] = {name: [] for name in groups_of}
         for key, of_run in found.items():
-            groups = frozenset(each.name for each in groups_of[key.repository] if each.allows(listed[key]))
-            jobs[key.repository] += (replace(job, runner_groups=groups) for job in of_run)
+            groups = frozenset(each.name for each in allowed[key])
+            jobs[key.repository] += (replace(job, runner_groups=groups, refusal=refusals.get(key)) for job in of_run)
         read = {name: (self._sweeps, tuple(part)) for name, part in jobs.items() if name not in failed}
         self._last = {
             name: last
@@ -128,9 +137,9 @@ class Sweep:
         failed = tuple(each.key.job_id if isinstance(each, Job) else each for each in jobs if each is not None)
         return payloads.read(f"run {key.run_id} of {key.repository}", lambda: payloads.run(found, key, failed))
 
-    def group_id(self, name: str) -> int:
-        """Return the id of a runner group. Raises Unavailable or Refused."""
-        return next(group.id for group in self._groups() if group.name == name)
+    def group(self, name: str) -> Group:
+        """Return a runner group. Raises Unavailable or Refused."""
+        return next(group for group in self._groups() if group.name == name)
 
     @property
     def _org(self) -> str:

@@ -70,8 +70,7 @@ def build(home: Path, say: Callable[[str], None]) -> Engine:
     modules = module_folder()
     if not (modules / "go.mod").is_file():
         raise SourceError(
-            f"{modules / 'go.mod'} is missing",
-            "run from a checkout, or install Pulumi by hand and put it on PATH",
+            f"{modules / 'go.mod'} is missing", "run from a checkout, or install Pulumi by hand and put it on PATH"
         )
     go = shutil.which("go")
     if go is None:

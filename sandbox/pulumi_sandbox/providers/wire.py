@@ -11,15 +11,7 @@ from typing import Any
 from google.protobuf import struct_pb2
 from gpu_common.pulumi_wire import ARCHIVE, ASSET, SECRET, SIGNATURE, UNKNOWN_STRING, UNKNOWNS
 
-from pulumi_sandbox.providers.values import (
-    NO_SECRETS,
-    UNKNOWN,
-    Asset,
-    Decoded,
-    Path,
-    Unknown,
-    drop_nested,
-)
+from pulumi_sandbox.providers.values import NO_SECRETS, UNKNOWN, Asset, Decoded, Path, Unknown, drop_nested
 
 # Numbers are sent as doubles. A whole number of this size or more is not exact and stays a float.
 EXACT_BELOW = 2**53

@@ -46,13 +46,7 @@ class WorldError(Exception):
 # BUSY_CODES: another process is writing. FOLDER_CODES: the folder or the disk is the cause, not the file's content.
 BUSY_CODES = frozenset({sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED})
 FOLDER_CODES = frozenset(
-    {
-        sqlite3.SQLITE_PERM,
-        sqlite3.SQLITE_READONLY,
-        sqlite3.SQLITE_IOERR,
-        sqlite3.SQLITE_FULL,
-        sqlite3.SQLITE_CANTOPEN,
-    }
+    {sqlite3.SQLITE_PERM, sqlite3.SQLITE_READONLY, sqlite3.SQLITE_IOERR, sqlite3.SQLITE_FULL, sqlite3.SQLITE_CANTOPEN}
 )
 WRITABLE_FOLDER_HINT = "make this folder writable and free disk space, or set PULUMI_SANDBOX_DIR to a writable folder"
 

@@ -8,6 +8,7 @@ import subprocess
 import threading
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +21,7 @@ from gpu_agent import openssl
 from gpu_agent.broker import registration as broker_registration
 from gpu_agent.broker.registration import Broker, KeyPair, new_key_pair
 from gpu_agent.config import RunnerConfig
-from gpu_agent.github.registration import Registration
+from gpu_agent.github.registration import Registration, Run
 from gpu_agent.google.compute_engine import GoogleHost
 from gpu_agent.outcomes import AgentExit
 
@@ -46,9 +47,9 @@ def pair(own_pair: KeyPair, monkeypatch: pytest.MonkeyPatch) -> KeyPair:
     return own_pair
 
 
-def register(google: FakeGoogle, within_sec: float = 300.0) -> Registration:
+def register(google: FakeGoogle, runner: RunnerConfig = RUNNER, *, within_sec: float = 300.0) -> Registration:
     clock = Ticking()
-    return Broker(GoogleHost(clock, google.environ), clock).register(NAME, RUNNER, clock.now() + within_sec)
+    return Broker(GoogleHost(clock, google.environ), clock).register(NAME, runner, clock.now() + within_sec)
 
 
 class Stopped(Ticking):
@@ -114,6 +115,27 @@ def test_a_registration_may_have_the_price_of_the_machine(
     google.attributes[SEALED] = answered({**MESSAGE, **sent}, pair.certificate)
     registration = register(google)
     assert (registration.usd_per_hour, registration.market) == expected
+
+
+@pytest.mark.parametrize(
+    ("sent", "expected"),
+    [
+        ({"run": {"repository": "acme/kernels", "id": 7, "attempt": 2}}, Run("acme/kernels", "7", "2")),
+        ({}, "names no run, and this pool is public"),
+        ({"run": {}}, "names no run, and this pool is public"),
+        ({"run": {"repository": "acme/kernels"}}, FOREIGN),
+        ({"run": "all"}, FOREIGN),
+    ],
+)
+def test_a_machine_of_a_public_pool_needs_the_run_of_its_job(
+    google: FakeGoogle, pair: KeyPair, sent: dict[str, Any], expected: Run | str
+) -> None:
+    google.attributes[SEALED] = answered({**MESSAGE, **sent}, pair.certificate)
+    if isinstance(expected, Run):
+        assert register(google, replace(RUNNER, public=True)).run == expected
+    else:
+        with pytest.raises(AgentExit, match=f"^not-registered: the metadata {SEALED} {expected}$"):
+            register(google, replace(RUNNER, public=True))
 
 
 def test_a_manager_that_does_not_answer_ends_the_machine(google: FakeGoogle, pair: KeyPair) -> None:

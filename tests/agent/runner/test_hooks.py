@@ -19,6 +19,7 @@ from typing import Any
 
 import gpu_agent
 import pytest
+from gpu_agent.github.registration import Run
 from gpu_agent.machine.gpu_health import Problem
 from gpu_agent.machine.system import System, User
 from gpu_agent.runner.hooks import Hooks, Job, client
@@ -264,3 +265,30 @@ def raw(folder: Path, text: bytes) -> bytes:
         connection.shutdown(socket.SHUT_WR)
         return connection.recv(4096)
     return b""
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"repository": "owner/fork"},
+        {"run_id": "123456788"},
+        {"run_attempt": "3"},
+        {"run_attempt": ""},
+    ],
+)
+def test_a_job_of_another_run_gets_no_answer_and_the_gpu_is_not_asked(
+    serve: Callable[..., Hooks], folder: Path, change: dict[str, str]
+) -> None:
+    """With an answer, the runner would go on to the steps with `if: always()`."""
+    asked: list[str] = []
+    hooks = serve(lambda: asked.append("the GPU"), run=Run(*JOB[:3])._replace(**change))
+    hook = threading.Thread(target=ask, args=(folder, "started"), daemon=True)
+    hook.start()
+    hook.join(2)
+    assert (hook.is_alive(), hooks.is_of_another_run, asked) == (True, True, [])
+
+
+def test_a_job_of_the_run_of_its_registration_runs(serve: Callable[..., Hooks], folder: Path) -> None:
+    hooks = serve(run=Run(*JOB[:3]))
+    assert ask(folder, "started") == 0
+    assert (hooks.is_of_another_run, hooks.refused) == (False, None)

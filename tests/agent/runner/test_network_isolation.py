@@ -81,6 +81,33 @@ def test_the_rules_for_nft_are_these() -> None:
     )
 
 
+def test_jobs_of_a_public_pool_reach_no_private_address() -> None:
+    """The emulated machine has its identity at addresses that count as private here."""
+    machine.needs("nft")
+    private = BlockedAddresses((), (), answer=False, networks=(f"{IPV4}/32", f"{IPV6}/128"))
+
+    def work() -> list[object]:
+        machine.network()
+        subprocess.run(["nft", "-f", "-"], input=rules(private), text=True, check=True)
+        return [reached(80, 53)]
+
+    closed = ["ConnectionRefusedError", "identity"]
+    expected = {"root": ["identity"] * 4, "nobody": closed * 2, "container": closed * 2}
+    assert machine.inside(work) == [expected]
+
+
+def test_an_open_private_address_is_detected() -> None:
+    machine.needs("nft")
+    # The last address of the network that a machine can have is tried.
+    private = BlockedAddresses((), (), answer=False, networks=(f"{IPV4.rpartition('.')[0]}.0/24",))
+
+    def work() -> str:
+        machine.network()
+        return try_isolation(Broken(python=machine.open_python()), blocked=private)
+
+    assert machine.inside(work).startswith("not-isolated: gpu-runner can reach private addresses: ")
+
+
 def test_without_the_isolation_every_user_reaches_the_identity() -> None:
     """Without the isolation the addresses are reachable. The other tests depend on that."""
     machine.needs("nft")

@@ -38,10 +38,12 @@ from tests.agent.fakes.runner import (
 TRAIN = Job("acme/kernels", "77", "1", "train", "ci")
 
 
-def started(does: str, job: Job | None = None, refused: Problem | None = None) -> StartedRunner:
+def started(
+    does: str, job: Job | None = None, refused: Problem | None = None, *, other_run: bool = False
+) -> StartedRunner:
     """Start the fake runner with this code, and hooks that know this job."""
     nothing = cast(Any, None)
-    hooks = cast(Any, SimpleNamespace(job=job, refused=refused))
+    hooks = cast(Any, SimpleNamespace(job=job, refused=refused, is_of_another_run=other_run, close=lambda: None))
     sampler = Sampler(nothing, (), Clock())
     return StartedRunner(start_runner(does), hooks, nothing, nothing, nothing, Clock(), sampler, nothing, 0)
 
@@ -53,7 +55,7 @@ def nobody_asks(_: Mapping[str, str]) -> None:
 def test_the_log_of_a_job_has_the_price_of_its_machine_and_its_gpu_use(monkeypatch: pytest.MonkeyPatch) -> None:
     nothing = cast(Any, None)
     given: list[Any] = []
-    monkeypatch.setattr(session, "Hooks", lambda *args: given.extend(args) or SimpleNamespace(environment={}))
+    monkeypatch.setattr(session, "Hooks", lambda *args, **_: given.extend(args) or SimpleNamespace(environment={}))
     monkeypatch.setattr(session, "Running", lambda *_: None)
     monkeypatch.setattr(session, "NoticeFile", lambda *_: SimpleNamespace(environment={}))
     monkeypatch.setattr(RunnerSetup, "_readable_agent", lambda _: None)
@@ -113,6 +115,15 @@ def test_the_runners_own_line_says_if_the_job_failed(line: str, failed: bool) ->
         return run.job_failed
 
     assert machine.inside(work) is failed
+
+
+def test_a_job_of_another_run_is_ended_before_its_first_step() -> None:
+    """The runner would run a step with `if: always()` after a hook that failed."""
+    began = time.monotonic()
+    does = f"signal.signal(signal.SIGINT, lambda *_: end(0)); say('ready')\n{FOREVER}"
+    ended = machine.inside(lambda: started(does, TRAIN, other_run=True).finish(nobody_asks))
+    assert ended == ["job-refused", "acme/kernels run 77 attempt 1 is not the approved run"]
+    assert time.monotonic() - began < 30
 
 
 def test_a_runner_without_a_job_is_waited_for_until_the_deadline_and_then_ends_on_sigint() -> None:

@@ -31,10 +31,16 @@ def test_a_public_repository_is_refused_in_the_preview() -> None:
         "machines\n"
         "  got: 'open-web'\n"
         "  expected: a private or internal repository\n"
-        "  hint: remove it; its workflows can use GitHub-hosted runners\n"
+        "  hint: remove it, or set publicRepositories: true in a stack of its own (docs/guides/github.md)\n"
         "RunnerGroup 'gpu': repositories[2]: GitHub has no such repository\n"
         "  hint: check the name and the owner, and that the token has access to the repository"
     )
+
+
+def test_a_group_for_public_repositories_allows_them() -> None:
+    made = group(repositories=["web", "open-web"], publicRepositories=True)
+    assert made.one(":ActionsRunnerGroup").inputs["allowsPublicRepositories"] is True
+    assert group().one(":ActionsRunnerGroup").inputs["allowsPublicRepositories"] is False
 
 
 def test_a_repository_that_the_same_stack_makes_is_not_looked_up_in_the_preview() -> None:

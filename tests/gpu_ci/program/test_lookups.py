@@ -69,7 +69,7 @@ def test_a_failed_lookup_of_a_repository_is_reported_with_githubs_message() -> N
         "could run code on the machines\n"
         "  got: 'open-web'\n"
         "  expected: a private or internal repository\n"
-        "  hint: remove it; its workflows can use GitHub-hosted runners"
+        "  hint: remove it, or set publicRepositories: true in a stack of its own (docs/guides/github.md)"
     )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import runpy
 import signal
 from collections.abc import Mapping
@@ -86,6 +87,15 @@ def run(
         )
     finally:
         signal.signal(signal.SIGINT, ours)
+
+
+def test_machines_that_public_repositories_may_use_accept_one_run() -> None:
+    made = run(config_of("Pulumi.public.yaml"))
+    [pool] = made.outputs[STACK]["manager"]["pools"]
+    assert (pool["public"], pool["registeredBy"], pool["runnerGroup"]) == (True, "manager", "gpu-stack")
+    agent = json.loads(made.one(":RegionInstanceTemplate").inputs["metadata"]["gpu-agent-config"])
+    assert agent["runner"]["public"] is True
+    assert made.one(":ActionsRunnerGroup").inputs["allowsPublicRepositories"] is True
 
 
 def test_an_interrupted_program_ends_without_a_traceback(monkeypatch: pytest.MonkeyPatch) -> None:

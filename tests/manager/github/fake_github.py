@@ -138,6 +138,11 @@ class FakeGithub:
     """The runs that a list contains instead of `runs`, by repository and status."""
     jobs: dict[int, list[Payload]] = field(default_factory=dict)
     """Jobs by run."""
+    pulls: list[Payload] = field(default_factory=list)
+    comments: dict[int, list[Payload]] = field(default_factory=dict)
+    """Comments by the number of their pull request."""
+    rights: dict[str, Payload] = field(default_factory=dict)
+    """The answer about the permission of each login in every repository."""
     public_key: rsa.RSAPublicKey = field(default_factory=lambda: PUBLIC_KEY)
     limit: int = 5000
     used: int = 0
@@ -242,6 +247,18 @@ class FakeGithub:
             return self._page(request, "workflow_runs", self.listed_runs.get((parts[2], status), found), MOST_FILTERED)
         if parts[0] == "repos" and parts[3:5] == ["actions", "runs"] and len(parts) == 6:
             return next(((each, False) for each in self.runs.get(parts[2], []) if str(each["id"]) == parts[5]), None)
+        if parts[0] == "repos" and parts[3:] == ["pulls"]:
+            given = request.url.params
+            heads = {
+                each["number"]: (each["head"]["repo"]["owner"]["login"], each["head"]["ref"]) for each in self.pulls
+            }
+            found = [each for each in self.pulls if ":".join(heads[each["number"]]) == given["head"]]
+            return [each for each in found if each["state"] == given["state"]], False
+        if parts[0] == "repos" and parts[3] == "issues" and parts[-1] == "comments":
+            listed = self._page(request, "comments", self.comments.get(int(parts[4]), []))
+            return listed[0]["comments"], listed[1]
+        if parts[0] == "repos" and parts[3] == "collaborators" and parts[-1] == "permission":
+            return (self.rights[parts[4]], False) if parts[4] in self.rights else None
         if parts[0] == "repos" and parts[-1] == "jobs" and request.url.params.get("filter") in ("latest", "all"):
             return self._page(request, "jobs", self.jobs.get(int(parts[5]), []))
         return None

@@ -9,6 +9,7 @@ from typing import Any
 
 from gpu_ci.cli.output import InputError
 from gpu_ci.cli.stack_files import StackFile
+from gpu_ci.stack.requirements import is_public
 from gpu_ci.stack.site import GITHUB, SITE, app_entries
 
 _TIMEOUT_SEC = 20
@@ -79,7 +80,11 @@ def apps_of(file: StackFile, only: Collection[str] = ()) -> tuple[str, list[App]
         raise InputError(f"{file.name}: {SITE}.github has no {missing[0]}", got=", ".join(entries))
     permissions = {
         "app": _administration(file.values[GITHUB]),
-        "managerApp": {**_RUNNERS, "actions": "write"},
+        "managerApp": {
+            **_RUNNERS,
+            "actions": "write",
+            **({"pull_requests": "read"} if is_public(file.values[GITHUB]) else {}),
+        },
     }
     apps = [
         App(

@@ -196,6 +196,4 @@ def _conditions(given: list[Mapping[str, Any]] | None) -> Any:
     }
 
 
-FUNCTIONS: dict[str, PureFunction] = {
-    "aws:iam/getPolicyDocument:getPolicyDocument": get_policy_document,
-}
+FUNCTIONS: dict[str, PureFunction] = {"aws:iam/getPolicyDocument:getPolicyDocument": get_policy_document}

@@ -146,13 +146,7 @@ class ObjectStorage:
         return as_json(200, {"kind": "storage#objects", "items": rows} if rows else {"kind": "storage#objects"})
 
     def _upload(
-        self,
-        method: str,
-        bucket: str,
-        query: dict[str, list[str]],
-        headers: Mapping[str, str],
-        body: bytes,
-        base: str,
+        self, method: str, bucket: str, query: dict[str, list[str]], headers: Mapping[str, str], body: bytes, base: str
     ) -> Answer:
         if bucket not in self.buckets:
             return _error(404, "notFound", "The specified bucket does not exist.")

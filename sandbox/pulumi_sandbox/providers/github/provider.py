@@ -11,12 +11,7 @@ from pulumi_sandbox.providers import bridged, sandbox_file
 from pulumi_sandbox.providers.cloud import Cloud
 from pulumi_sandbox.providers.diff import UPDATE, Change
 from pulumi_sandbox.providers.github import repositories, types
-from pulumi_sandbox.providers.github.organizations import (
-    RESTRICTIONS,
-    Organizations,
-    ignored_settings,
-    plan_refusals,
-)
+from pulumi_sandbox.providers.github.organizations import RESTRICTIONS, Organizations, ignored_settings, plan_refusals
 from pulumi_sandbox.providers.github.types import same_name
 from pulumi_sandbox.providers.github.world import ExistingResources
 from pulumi_sandbox.providers.inputs import text_of
@@ -63,10 +58,7 @@ REPLACES = {_token(name): tuple(inputs.split()) for name, (_, inputs) in _TYPES.
 DELETED_FIRST = types.ENVIRONMENT_SECRET
 # Prefixes of GitHub's node ids, as in answers of its API. The documentation has only the form of the ids
 # (docs.github.com/graphql/guides/using-global-node-ids).
-NODES = {
-    types.REPOSITORY: "R_kgDO",
-    types.RULESET: "RRS_lACk",
-}
+NODES = {types.REPOSITORY: "R_kgDO", types.RULESET: "RRS_lACk"}
 GET_REPOSITORY = "github:index/getRepository:getRepository"
 LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789"
 DIGITS = "0123456789"

@@ -89,13 +89,7 @@ class Route(NamedTuple):
         return self.answer.__name__.strip("_")
 
 
-def paged(
-    request: Request,
-    key: str,
-    rows: Sequence[Row],
-    to_document: Callable[[Row], Any],
-    **fields: Any,
-) -> Answer:
+def paged(request: Request, key: str, rows: Sequence[Row], to_document: Callable[[Row], Any], **fields: Any) -> Answer:
     """Return one page of rows with the Link header to the next one. `to_document` converts a row."""
     size = max(1, min(_number(request.option("per_page"), ROWS_PER_PAGE), MOST_ROWS_PER_PAGE))
     page, last = max(1, _number(request.option("page"), 1)), -(-len(rows) // size)

@@ -70,12 +70,7 @@ class Shapes:
             return self._function(token)
 
     def check(
-        self,
-        token: str,
-        inputs: Mapping[str, Any],
-        *,
-        coerces_scalars: bool = False,
-        secrets: Secrets = NO_SECRETS,
+        self, token: str, inputs: Mapping[str, Any], *, coerces_scalars: bool = False, secrets: Secrets = NO_SECRETS
     ) -> Checked:
         """Check the inputs of a resource for unknown, missing and mistyped properties, also in nested objects."""
         try:

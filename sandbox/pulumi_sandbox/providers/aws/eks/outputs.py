@@ -50,10 +50,7 @@ def node_group(res: Resource, existing: ExistingResources, arn: str) -> Json:
         "updateConfig": inputs.get("updateConfig") or {"maxUnavailable": 1},
         "nodeRepairConfig": inputs.get("nodeRepairConfig") or {"enabled": False},
         "resources": [
-            {
-                "autoscalingGroups": [{"name": f"eks-{name}-{arn.rpartition('/')[2]}"}],
-                "remoteAccessSecurityGroupId": "",
-            }
+            {"autoscalingGroups": [{"name": f"eks-{name}-{arn.rpartition('/')[2]}"}], "remoteAccessSecurityGroupId": ""}
         ],
     }
     if image != "CUSTOM":

@@ -24,15 +24,7 @@ from pulumi_sandbox.providers.gcp.compute.vm_store import (
     fingerprint,
     is_spot,
 )
-from pulumi_sandbox.providers.gcp.names import (
-    NAME_PATTERN,
-    in_zone,
-    last,
-    part,
-    region_of,
-    relative,
-    self_link,
-)
+from pulumi_sandbox.providers.gcp.names import NAME_PATTERN, in_zone, last, part, region_of, relative, self_link
 from pulumi_sandbox.providers.gcp.permissions import of_machine
 from pulumi_sandbox.providers.gcp.types import ACCOUNT
 from pulumi_sandbox.world.store import Fault, Record, World

@@ -121,10 +121,7 @@ class Operations:
             key: value
             for key, value in operation.items()
             if key not in ("error", "httpErrorStatusCode", "httpErrorMessage")
-        } | {
-            "status": "RUNNING",
-            "progress": 0,
-        }
+        } | {"status": "RUNNING", "progress": 0}
 
     def _store(self, operation: Json, done: float) -> None:
         self.world.set_setting(f"{OPERATION}{operation['name']}", json.dumps({"operation": operation, "done": done}))

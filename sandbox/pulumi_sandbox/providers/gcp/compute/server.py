@@ -77,12 +77,7 @@ class ComputeApi:
         return found
 
     def answer(
-        self,
-        method: str,
-        path: str,
-        query: dict[str, list[str]],
-        body: Json,
-        account: str | None = None,
+        self, method: str, path: str, query: dict[str, list[str]], body: Json, account: str | None = None
     ) -> Json:
         USER.set(account)
         for verb, pattern, name in self.routes:

@@ -9,8 +9,8 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from typing import Any
 
-from pulumi_sandbox.providers.github.actions.state import BRANCH, COMPLETED, DEFAULT_GROUP_ID, EVENT
-from pulumi_sandbox.providers.github.repositories import Repository
+from pulumi_sandbox.providers.github.actions.state import BRANCH, COMPLETED, DEFAULT_GROUP_ID
+from pulumi_sandbox.providers.github.repositories import Repository, number
 from pulumi_sandbox.providers.github.world import DEFAULT_GROUP
 from pulumi_sandbox.providers.inputs import text_of
 from pulumi_sandbox.world.store import Record
@@ -28,19 +28,47 @@ def repository(row: Repository) -> Json:
     return {"id": row.id, "name": row.name, "full_name": row.full_name, "private": row.private}
 
 
+def event(row: Json) -> str:
+    """Return the event of a run. A run of an earlier version has no fork."""
+    return "pull_request" if row.get("fork") else "push"
+
+
+def fork(row: Json) -> Json:
+    """Return the repository of a run's commit. Its number depends on its name alone."""
+    name = f"{row['fork']}/{row['repository'].partition('/')[2]}" if row.get("fork") else row["repository"]
+    return {"id": number(name), "full_name": name}
+
+
 def run(row: Json) -> Json:
     return {
         "id": row["id"],
         "head_branch": BRANCH,
         "head_sha": row["sha"],
         "html_url": f"{WEB}/{row['repository']}/actions/runs/{row['id']}",
+        "head_repository": fork(row),
+        "repository": fork({**row, "fork": ""}),
         "run_attempt": row["attempt"],
-        "event": EVENT,
+        "event": event(row),
         "path": row["path"],
         "status": row["status"],
         "conclusion": row["conclusion"],
         "created_at": instant(row["createdAt"]),
     }
+
+
+def pull(row: Json) -> Json:
+    """Return the pull request of a fork's run."""
+    head = {"sha": row["sha"], "ref": BRANCH, "repo": fork(row)}
+    return {"number": row["id"], "state": "open", "head": head, "base": {"repo": fork({**row, "fork": ""})}}
+
+
+def comment(row: Json) -> Json:
+    at = instant(row["at"])
+    return {"body": row["body"], "created_at": at, "updated_at": at, "user": user(row["login"])}
+
+
+def user(login: str) -> Json:
+    return {"login": login, "id": number(login), "type": "User"}
 
 
 def job(row: Json, parent: Json) -> Json:
@@ -79,9 +107,9 @@ def runner(row: Json) -> Json:
 def group(row: Record | None) -> Json:
     """Return a runner group that a stack created, or the organization's default group for None."""
     outputs = row.outputs if row else {"name": DEFAULT_GROUP, "visibility": "all"}
-    number, visibility = int(row.id) if row else DEFAULT_GROUP_ID, text_of(outputs, "visibility")
+    visibility = text_of(outputs, "visibility")
     return {
-        "id": number,
+        "id": int(row.id) if row else DEFAULT_GROUP_ID,
         "name": text_of(outputs, "name"),
         "visibility": visibility,
         "allows_public_repositories": outputs.get("allowsPublicRepositories") is True,

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from pulumi_sandbox.providers.github.actions import documents
-from pulumi_sandbox.providers.github.actions.state import Actions, RunCompleted
+from pulumi_sandbox.providers.github.actions.state import COMMENT, WRITER, Actions, RunCompleted
 from pulumi_sandbox.providers.github.repositories import Repository
 from pulumi_sandbox.providers.github.rest import Refused, Request, Route, paged
 from pulumi_sandbox.providers.machines.local_server import Answer, as_json
@@ -34,7 +34,25 @@ class RunsApi:
             Route("POST", rf"{jobs}/rerun", "actions", "write", self._rerun_job),
             Route("POST", rf"{run_path}/rerun-failed-jobs", "actions", "write", self._rerun_failed_jobs),
             Route("POST", rf"{run_path}/cancel", "actions", "write", self._cancel),
+            Route("GET", rf"{REPOSITORY}/pulls", "pull_requests", "read", self._pulls),
+            Route("GET", rf"{REPOSITORY}/issues/(?P<pull>\d+)/comments", "pull_requests", "read", self._comments),
+            Route("GET", rf"{REPOSITORY}/collaborators/(?P<login>[^/]+)/permission", "", "", self._permission),
         ]
+
+    def _pulls(self, request: Request, repository: Repository) -> Answer:
+        """Answer with the pull requests of the owner that `head` names. All forks have the same branch."""
+        rows = [one for one in self.actions.runs(repository) if one.get("fork")]
+        owner = request.option("head").partition(":")[0]
+        return as_json(200, [documents.pull(one) for one in rows if one["fork"] == owner])
+
+    def _comments(self, request: Request, repository: Repository, pull: str) -> Answer:
+        self._run_or_refuse(repository, pull)
+        rows = self.actions.world.find(COMMENT, pull=int(pull))
+        return as_json(200, [documents.comment(one.outputs) for one in rows])
+
+    def _permission(self, request: Request, repository: Repository, login: str) -> Answer:
+        level = "write" if login == WRITER else "read"
+        return as_json(200, {"permission": level, "user": documents.user(login)})
 
     def _runs(self, request: Request, repository: Repository) -> Answer:
         rows, status = self.actions.runs(repository), request.option("status")

@@ -19,10 +19,13 @@ from pulumi_sandbox.world.store import Record, World
 RUN = "github:rest/workflowRun:WorkflowRun"
 JOB = "github:rest/job:Job"
 RUNNER = "github:rest/runner:Runner"
+COMMENT = "github:rest/issueComment:IssueComment"
 
 QUEUED, IN_PROGRESS, COMPLETED = "queued", "in_progress", "completed"
 SUCCESS, FAILURE, CANCELLED = "success", "failure", "cancelled"
-EVENT, BRANCH = "push", "main"
+BRANCH = "main"
+WRITER = "octocat"
+"""The only person with write access to the repositories."""
 DEFAULT_GROUP_ID = 1
 
 
@@ -103,10 +106,11 @@ class Actions:
     # -- the queue ----------------------------------------------------------------------------------------------------
 
     def queue(
-        self, repository: Repository, jobs: Sequence[Mapping[str, Any]], *, workflow: str = "CI"
+        self, repository: Repository, jobs: Sequence[Mapping[str, Any]], *, workflow: str = "CI", fork: str = ""
     ) -> tuple[Outputs, list[Outputs]]:
         """Start a run with these jobs for a push. The file of the workflow has the workflow's name in lower case.
 
+        With `fork`, the login of its owner, it is for a new pull request, which has the number of the run.
         A job has `name`, `labels`, `steps` with `name` and `run`, and maybe the `group` that runs-on names, which the
         REST API does not show.
         """
@@ -120,6 +124,7 @@ class Actions:
             "attempt": 1,
             "path": f".github/workflows/{workflow.lower()}.yml",
             "sha": hashlib.sha1(f"{key}/{number}".encode(), usedforsecurity=False).hexdigest(),
+            "fork": fork,
             "createdAt": now,
             "cancelled": False,
             "status": QUEUED,
@@ -131,6 +136,12 @@ class Actions:
                 self._add_job(run, position, definition)
             self._update_run(number)
         return self.run(number) or run, self.jobs(number)
+
+    def comment(self, pull: int, login: str, body: str) -> None:
+        """Add a comment to a pull request."""
+        number, at = self.world.next_number("github-comment"), self.now()
+        outputs = {"id": number, "pull": pull, "login": login, "body": body, "at": at}
+        self.world.insert(Record(COMMENT, str(number), login, "", {}, outputs, "api"))
 
     def _add_job(self, run: Outputs, position: int, definition: Mapping[str, Any]) -> None:
         number = self.world.next_number("github-job", FIRST_JOB)
