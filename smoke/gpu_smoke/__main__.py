@@ -29,8 +29,12 @@ def _run(argv: list[str]) -> int:
         from .diagnose import command
 
         return command.main(argv)
+    if named == "prove-nodes":
+        from .nodes import command as prove_nodes
+
+        return prove_nodes.main(argv)
     if named != "run":
-        raise output.usage_error(named, "no such command", named, "run or diagnose")
+        raise output.usage_error(named, "no such command", named, "run, diagnose or prove-nodes")
     from . import no_gpu_check, receipt
     from .workers import parent
 

@@ -27,8 +27,9 @@ BRANDS = frozenset({"nvidia", "tesla", "gpu"})
 
 _EPILOG = """\
 commands (gpu-smoke COMMAND --help):
-  run       check the GPUs of this machine (default)
-  diagnose  find out why a GPU cannot be used, and what to run next
+  run          check the GPUs of this machine (default)
+  diagnose     find out why a GPU cannot be used, and what to run next
+  prove-nodes  in a Kubernetes cluster: check each node of a pool before it may take jobs
 
 exit codes:
   0   pass: every expected GPU computed correctly
