@@ -71,6 +71,23 @@ def test_a_second_up_changes_nothing_and_changes_are_those_of_the_replace_table(
 
 
 @pytest.mark.slow
+def test_nodes_are_proven_one_by_one_without_a_change_of_nodes_check_or_scale_set(pool: SandboxRunner) -> None:
+    changes = {"proveNodes": {"repeatAfterHours": 24}}
+    begun, done = pool.steps(*changed(pool, **changes))
+    updated = sorted(name for operation, name in done if operation == "update")
+    names = [name for operation, name in done if operation == "create"]
+    assert (updated, len(done)) == (["gke-ci-runners-quota", gke.NODES], len(names) + 2)
+    assert names[-1] == "l4-prover"
+    assert all(name.startswith("l4-prover") for name in names)
+    # The prover removes the taint, so runners will start.
+    assert "would stay Pending" not in begun.output
+    assert pool.steps(*changed(pool, **changes))[1] == []
+    _, done = pool.steps(*gke.UP)
+    assert sorted(name for operation, name in done if operation == "delete") == sorted(names)
+    assert len(done) == len(names) + 2
+
+
+@pytest.mark.slow
 def test_a_failed_check_leaves_the_scale_set_as_it_is(pool: SandboxRunner) -> None:
     wrong = gke.torch(faults=[{"kind": "raise", "text": "CUDA error: uncorrectable ECC error encountered"}])
     pool.run("world", "break", "guest", "--set", f"FAKE_TORCH={wrong}")

@@ -177,11 +177,8 @@ class GpuNodeGroup(Component):
             # Cluster Autoscaler needs a tag for each label by which pods select nodes. No pod selects by OPERANDS_OFF.
             labels=node_labels(name, args) | gpu_nodes.OPERANDS_OFF,
             taints=[
-                aws.eks.NodeGroupTaintArgs(
-                    key=gpu_nodes.TAINT_KEY,
-                    value=gpu_nodes.TAINT_VALUE,
-                    effect=_effect_of_eks(gpu_nodes.TAINT_EFFECT),
-                )
+                aws.eks.NodeGroupTaintArgs(key=key, value=value, effect=_effect_of_eks(gpu_nodes.TAINT_EFFECT))
+                for key, value in gpu_nodes.taints(unproven=args.unproven).items()
             ],
             tags=tags,
             opts=self.child(ignore_changes=["scalingConfig"], depends_on=attached),

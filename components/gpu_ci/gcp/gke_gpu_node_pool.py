@@ -159,11 +159,8 @@ class GkeGpuNodePool(Component):
             "labels": gpu_nodes.labels(pool) | gpu_nodes.OPERANDS_OFF,
             # GKE adds its taint only if the cluster has a pool without GPUs when this pool is created.
             "taints": [
-                {
-                    "key": gpu_nodes.TAINT_KEY,
-                    "value": gpu_nodes.TAINT_VALUE,
-                    "effect": _EFFECTS[gpu_nodes.TAINT_EFFECT],
-                }
+                {"key": key, "value": value, "effect": _EFFECTS[gpu_nodes.TAINT_EFFECT]}
+                for key, value in gpu_nodes.taints(unproven=args.unproven).items()
             ],
             "resource_labels": merge(args.labels, {"gpu-ci-pool": pool}),
             "service_account": account.email,

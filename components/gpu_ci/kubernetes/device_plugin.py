@@ -212,7 +212,7 @@ def _values(args: DevicePluginArgs) -> dict[str, Any]:
         "affinity": gpu_nodes.required(
             gpu_nodes.on_gpu_nodes(), *([off_built_in_pools] if args.built_in_pools else [])
         ),
-        "tolerations": [gpu_nodes.toleration()],
+        "tolerations": [gpu_nodes.toleration(), gpu_nodes.toleration_of_unproven()],
         "priorityClassName": args.priority_class,
         "resources": {"requests": {"cpu": f"{args.cpu_milli}m", "memory": f"{args.memory_mib}Mi"}},
     }

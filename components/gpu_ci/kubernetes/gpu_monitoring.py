@@ -144,7 +144,7 @@ def _values() -> dict[str, Any]:
         "arguments": ["-f", "/etc/dcgm-exporter/default-counters.csv", "--no-hostname", "--kubernetes=false"],
         "customMetrics": "\n".join(", ".join(each) for each in GPU_METRICS),
         "nodeSelector": {gpu_nodes.PRESENT_LABEL: "true"},
-        "tolerations": [gpu_nodes.toleration()],
+        "tolerations": [gpu_nodes.toleration(), gpu_nodes.toleration_of_unproven()],
         "podSecurityContext": POD_SECURITY,
         "securityContext": {
             "runAsNonRoot": True,

@@ -19,6 +19,17 @@ Source: NVIDIA/k8s-device-plugin#734.
 """
 TAINT_EFFECT = "NoSchedule"
 
+UNPROVEN_KEY = "startup-taint.cluster-autoscaler.kubernetes.io/gpu-ci-unproven"
+"""The taint of nodes of a pool with `proveNodes` whose GPUs have not passed the check yet.
+
+The prefix tells Cluster Autoscaler that the taint will go, so it waits for the node and starts no other one
+(kubernetes/autoscaler@55c37cd5: cluster-autoscaler/FAQ.md, "Startup taints"). The autoscaler of GKE knows startup
+taints by this prefix alone (kubernetes-sigs/node-readiness-controller#279). A key on EKS has at most 63 characters.
+"""
+FAILED_KEY = "status-taint.cluster-autoscaler.kubernetes.io/gpu-ci-failed"
+"""The taint of nodes that failed the check. Cluster Autoscaler starts other nodes instead ("Status taints")."""
+UNPROVEN_VALUE = "true"
+
 PRESENT_LABEL = "nvidia.com/gpu.present"
 """The label of nodes with GPUs. By default, the device plugin runs on nodes with this label.
 
@@ -50,9 +61,19 @@ def labels(pool: str) -> dict[str, str]:
     return {POOL_LABEL: pool, PRESENT_LABEL: "true"}
 
 
+def taints(*, unproven: bool) -> dict[str, str]:
+    """Return the values of the taints of new nodes, by their keys. The effect of all of them is TAINT_EFFECT."""
+    return {TAINT_KEY: TAINT_VALUE, **({UNPROVEN_KEY: UNPROVEN_VALUE} if unproven else {})}
+
+
 def toleration() -> dict[str, Any]:
     """Return the toleration of a pod that may run on GPU nodes."""
     return {"key": TAINT_KEY, "operator": "Equal", "value": TAINT_VALUE, "effect": TAINT_EFFECT}
+
+
+def toleration_of_unproven() -> dict[str, Any]:
+    """Return the toleration of a pod that checks or prepares nodes before jobs may use them."""
+    return {"key": UNPROVEN_KEY, "operator": "Exists", "effect": TAINT_EFFECT}
 
 
 def required(*expressions: dict[str, Any]) -> dict[str, Any]:

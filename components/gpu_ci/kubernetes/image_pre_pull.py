@@ -121,7 +121,7 @@ def _spec(args: ImagePrePullArgs) -> dict[str, Any]:
             "metadata": {"labels": labels},
             "spec": {
                 "nodeSelector": gpu_nodes.labels(args.pool),
-                "tolerations": tolerations(args.tolerations),
+                "tolerations": [*tolerations(args.tolerations), gpu_nodes.toleration_of_unproven()],
                 "automountServiceAccountToken": False,
                 "enableServiceLinks": False,
                 "securityContext": {"runAsUser": _UID, "runAsGroup": _UID, **POD_SECURITY},

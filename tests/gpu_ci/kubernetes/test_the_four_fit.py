@@ -11,7 +11,9 @@ from gpu_ci.kubernetes import gpu_nodes
 from gpu_ci.kubernetes.arc_controller import ArcController, ArcControllerArgs
 from gpu_ci.kubernetes.device_plugin import DevicePlugin
 from gpu_ci.kubernetes.gpu_namespace import GpuNamespace, GpuNamespaceArgs
+from gpu_ci.kubernetes.image_pre_pull import ImagePrePull
 from gpu_ci.kubernetes.runner_scale_set import RunnerScaleSet, RunnerScaleSetArgs
+from gpu_ci.kubernetes.smoke_job import SmokeJob
 
 from tests.gpu_ci.harness import deploy
 from tests.gpu_ci.kubernetes.clusters import GPU_TAINT, build, may_go, scale_set, values
@@ -23,6 +25,10 @@ pytestmark = pytest.mark.usefixtures("short_definitions")
 GPU_NODE = (gpu_nodes.labels("l4"), [GPU_TAINT])
 OTHER_POOL = (gpu_nodes.labels("h100"), [GPU_TAINT])
 NO_TAINT = (gpu_nodes.labels("l4"), list[dict[str, str]]())
+UNPROVEN = (
+    gpu_nodes.labels("l4"),
+    [GPU_TAINT, {"key": gpu_nodes.UNPROVEN_KEY, "value": "true", "effect": "NoSchedule"}],
+)
 CPU_NODE = ({"kubernetes.io/os": "linux"}, list[dict[str, str]]())
 VOLUME = {"kind": "kubernetes", "storageClass": "gp3", "workGib": 50}
 NOVOLUME = {"kind": "kubernetes-novolume"}
@@ -37,23 +43,31 @@ def job(**changes: Any) -> Any:
     return json.loads(files["job-pod.json"])["spec"]
 
 
+def spec_of(component: Any, kind: str) -> Any:
+    args = component.ARGS(**{"namespace": "gpu-ci", **component.EXAMPLE})
+    found = deploy(lambda: component("l4", args), computed=COMPUTED).one(kind).inputs
+    return found["spec"]["template"]["spec"]
+
+
 def where(pod: Any) -> list[bool]:
-    return [may_go(pod, *node) for node in (GPU_NODE, OTHER_POOL, NO_TAINT, CPU_NODE)]
+    return [may_go(pod, *node) for node in (GPU_NODE, OTHER_POOL, NO_TAINT, CPU_NODE, UNPROVEN)]
 
 
 @pytest.mark.parametrize(
     ("pod", "expected"),
     [
-        (lambda: values(build(DevicePlugin, "nvdp")), [True, True, True, False]),
-        (lambda: values(build(DevicePlugin, "nvdp", builtInPools=["l4"])), [False, True, False, False]),
-        (lambda: values(build(ArcController, "arc")), [False, False, False, True]),
-        (lambda: values(scale_set())["listenerTemplate"]["spec"], [False, False, False, True]),
-        (lambda: runner(), [True, False, True, False]),
-        (lambda: runner(containerMode={"kind": "dind", "nodeGpus": 1}), [True, False, True, False]),
-        (lambda: runner(containerMode=VOLUME), [True, False, True, False]),
-        (lambda: job(containerMode=VOLUME), [True, False, True, False]),
-        (lambda: runner(containerMode=NOVOLUME), [False, False, False, True]),
-        (lambda: job(containerMode=NOVOLUME), [True, False, True, False]),
+        (lambda: values(build(DevicePlugin, "nvdp")), [True, True, True, False, True]),
+        (lambda: values(build(DevicePlugin, "nvdp", builtInPools=["l4"])), [False, True, False, False, False]),
+        (lambda: values(build(ArcController, "arc")), [False, False, False, True, False]),
+        (lambda: values(scale_set())["listenerTemplate"]["spec"], [False, False, False, True, False]),
+        (lambda: runner(), [True, False, True, False, False]),
+        (lambda: runner(containerMode={"kind": "dind", "nodeGpus": 1}), [True, False, True, False, False]),
+        (lambda: runner(containerMode=VOLUME), [True, False, True, False, False]),
+        (lambda: job(containerMode=VOLUME), [True, False, True, False, False]),
+        (lambda: runner(containerMode=NOVOLUME), [False, False, False, True, False]),
+        (lambda: job(containerMode=NOVOLUME), [True, False, True, False, False]),
+        (lambda: spec_of(ImagePrePull, ":DaemonSet"), [True, False, True, False, True]),
+        (lambda: spec_of(SmokeJob, ":Job"), [True, False, True, False, True]),
     ],
     ids=[
         "plugin",
@@ -66,10 +80,12 @@ def where(pod: Any) -> list[bool]:
         "its-job",
         "novolume",
         "its-job-2",
+        "pre-pull",
+        "check",
     ],
 )
 def test_a_pod_goes_where_it_should_and_nowhere_else(pod: Any, expected: list[bool]) -> None:
-    """On a GPU node of its pool, one of another pool, one without the taint, and one without GPUs."""
+    """On a GPU node of its pool, one of another pool, one without the taint, one without GPUs, and an unproven one."""
     assert where(pod()) == expected
 
 

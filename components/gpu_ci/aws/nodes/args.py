@@ -74,6 +74,7 @@ class GpuNodeGroupArgs(PoolArgs):
             "cluster_certificate",
             "service_cidr",
             "pool",
+            "unproven",
             "profile",
             "role_arn",
         }
@@ -102,6 +103,10 @@ class GpuNodeGroupArgs(PoolArgs):
     )
     pool: Pool | None = Field(
         default=None, description="the value of the nodes' label gpu-ci-pool; by default the component's name"
+    )
+    unproven: StrictBool = Field(
+        default=False,
+        description="whether nodes start with the taint of unproven nodes",
     )
 
     instance_types: list[str] = Field(

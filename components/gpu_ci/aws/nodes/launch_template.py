@@ -216,7 +216,12 @@ def _user_data(name: str, args: GpuNodeGroupArgs) -> pulumi.Input[str]:
     cluster = (args.cluster_name, args.cluster_endpoint, args.cluster_certificate, args.service_cidr)
     labels = node_labels(name, args) | gpu_nodes.OPERANDS_OFF
     return pulumi.Output.all(*cluster).apply(
-        lambda values: user_data_of_own_image(*values, labels=labels, instance_store=args.instance_store)
+        lambda values: user_data_of_own_image(
+            *values,
+            labels=labels,
+            taints=gpu_nodes.taints(unproven=args.unproven),
+            instance_store=args.instance_store,
+        )
     )
 
 

@@ -130,15 +130,16 @@ def user_data_of_own_image(
     service_cidr: str,
     *,
     labels: Mapping[str, str],
+    taints: Mapping[str, str],
     instance_store: bool = False,
 ) -> str:
     """Return the user data for an image that is not one of EKS's own, in base64.
 
     EKS adds nothing to it. The second part is the configuration of nodeadm, the program with which an AL2023 node joins
-    (awslabs/amazon-eks-ami@81fec2e:nodeadm/doc/api.md, NodeConfig). The kubelet sets the labels and the taint itself,
-    so that no other pod starts on the node before EKS has set them.
+    (awslabs/amazon-eks-ami@81fec2e:nodeadm/doc/api.md, NodeConfig). The kubelet sets the labels and the taints
+    itself, so that no other pod starts on the node before EKS has set them.
     """
-    taint = f"{gpu_nodes.TAINT_KEY}={gpu_nodes.TAINT_VALUE}:{gpu_nodes.TAINT_EFFECT}"
+    tainted = ",".join(f"{key}={value}:{gpu_nodes.TAINT_EFFECT}" for key, value in taints.items())
     listed = ",".join(f"{key}={value}" for key, value in sorted(labels.items()))
     config = {
         "apiVersion": "node.eks.aws/v1alpha1",
@@ -150,7 +151,7 @@ def user_data_of_own_image(
                 "certificateAuthority": certificate,
                 "cidr": service_cidr,
             },
-            "kubelet": {"flags": [f"--node-labels={listed}", f"--register-with-taints={taint}"]},
+            "kubelet": {"flags": [f"--node-labels={listed}", f"--register-with-taints={tainted}"]},
         },
     }
     text = yaml.safe_dump(config, sort_keys=False, width=10_000)

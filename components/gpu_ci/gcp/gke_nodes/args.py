@@ -70,6 +70,10 @@ class NodePoolCluster(Args):
     pool: Pool | None = Field(
         default=None, description="the value of the nodes' label gpu-ci-pool; by default the component's name"
     )
+    unproven: StrictBool = Field(
+        default=False,
+        description="whether nodes start with the taint of unproven nodes",
+    )
 
 
 class GkeGpuNodePoolArgs(GpuMachineChoices, NodePoolCluster, PoolArgs):

@@ -21,7 +21,8 @@ class EksRunnerPool(ClusterRunnerPool):
     """GPU runners on Amazon EKS. Their nodes start on demand, and a check of some nodes must pass before runners start.
 
     Creates: a GpuNodeGroup, a SmokeJob on smoke.nodes of its nodes, and a RunnerScaleSet. With prePull, also an
-    ImagePrePull. The scale set is created or changed only after the check of the current nodes has passed.
+    ImagePrePull, and with proveNodes a Deployment. The scale set is created or changed only after the check of the
+    current nodes has passed.
     Costs: nothing while no node runs and minIdle is 0. Each change of the nodes costs smoke.nodes nodes, by default
     one, for the minutes of the check.
     Does not: create the cluster, its autoscaler, the device plugin, the namespace or the controller. EKS changes nodes
@@ -46,7 +47,9 @@ class EksRunnerPool(ClusterRunnerPool):
         super().__init__(name, args, opts)
         nodes = GpuNodeGroup(
             naming.of_part(name, "nodes"),
-            GpuNodeGroupArgs(**{**args.fields_of(GpuNodeGroupArgs), "pool": name}),
+            GpuNodeGroupArgs(
+                **{**args.fields_of(GpuNodeGroupArgs), "pool": name, "unproven": args.prove_nodes is not None}
+            ),
             self.child(),
         )
         self.add_runners(

@@ -23,8 +23,8 @@ class GkeRunnerPool(ClusterRunnerPool):
     """GPU runners on Google Kubernetes Engine. Nodes start on demand, after a check of some nodes has passed.
 
     Creates: a GkeGpuNodePool, a SmokeJob on smoke.nodes of its nodes, and a RunnerScaleSet. With prePull, also an
-    ImagePrePull. The scale set is created or changed only after the check of the current nodes has passed. Containers
-    with GPUs get LD_LIBRARY_PATH with the folder of the driver.
+    ImagePrePull, and with proveNodes a Deployment. The scale set is created or changed only after the check of the
+    current nodes has passed. Containers with GPUs get LD_LIBRARY_PATH with the folder of the driver.
     Costs: nothing while no node runs and minIdle is 0. Each change of the nodes costs smoke.nodes nodes, by default
     one, for the minutes of the check.
     Does not: create the cluster, the namespace or the controller, or grant nodes access to images. GKE changes nodes in
@@ -48,7 +48,9 @@ class GkeRunnerPool(ClusterRunnerPool):
         super().__init__(name, args, opts)
         nodes = GkeGpuNodePool(
             naming.of_part(name, "nodes"),
-            GkeGpuNodePoolArgs(**{**args.fields_of(GkeGpuNodePoolArgs), "pool": name}),
+            GkeGpuNodePoolArgs(
+                **{**args.fields_of(GkeGpuNodePoolArgs), "pool": name, "unproven": args.prove_nodes is not None}
+            ),
             self.child(),
         )
         self.add_runners(

@@ -58,6 +58,23 @@ class PrePull(Args):
     )
 
 
+class ProveNodes(Args):
+    """A check of each node before it takes jobs. Each new node has a taint, which only a passed check removes."""
+
+    repeat_after_hours: Integer | None = Field(
+        default=None,
+        ge=1,
+        le=8760,
+        examples=[24],
+        description="hours after which one idle node at a time is checked again, 1 to 8760; after twice the time, "
+        "a busy node takes no more jobs until its check; by default only after a restart or fault",
+    )
+    image: Image = Field(
+        default=f"docker.io/library/{versions.PYTHON_IMAGE}",
+        description="an image with Python 3.11 or newer, for the program that starts the checks",
+    )
+
+
 class RunnerPoolArgs(PoolArgs):
     """The software on the nodes of a pool: the runners, their smoke check, and images that nodes pull early.
 
@@ -100,6 +117,12 @@ class RunnerPoolArgs(PoolArgs):
         default=JobSmokeSettings(), description="the check that must pass before runners start on the pool's nodes"
     )
 
+    prove_nodes: ProveNodes | None = Field(
+        default=None,
+        examples=[{}],
+        description="keeps jobs away from each node until it has passed a check; {} for the defaults; by default, only "
+        "smoke.nodes nodes are checked",
+    )
     pre_pull: PrePull | None = Field(
         default=None,
         examples=[{}],
@@ -210,8 +233,12 @@ class RunnerPoolArgs(PoolArgs):
 
     @property
     def max_gpus(self) -> int:
-        """The maximum number of GPUs in use: of all nodes of the pool, and of the nodes of its smoke check."""
-        return (self.max + self.smoke.nodes) * self.node.devices
+        """The maximum number of GPUs that pods request: runners of all nodes of the pool, and checks of its nodes.
+
+        While a check runs on each new node, the runners for these nodes wait.
+        """
+        checked = self.smoke.nodes + (self.max if self.prove_nodes else 0)
+        return (self.max + checked) * self.node.devices
 
     def fields_of(self, model: type[Args]) -> dict[str, Any]:
         """Return the values of the fields of `model`, all of which these arguments have.

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
+from typing import ClassVar
 
 import pulumi
 
@@ -16,10 +17,13 @@ from ..scale_set import pod as runner_pod
 from ..smoke_job import SmokeJob, SmokeJobArgs
 from . import rules
 from .args import RunnerPoolArgs
+from .prover import create_prover
 
 
 class ClusterRunnerPool(Component):
     """A pool of runners on the nodes of a cluster."""
+
+    FIXED: ClassVar[dict[str, tuple[str, ...]]] = {"prover-settings": ("*",), "prover-check": ("*",)}
 
     scale_set_name: pulumi.Output[str]
     """The name for runs-on in workflows."""
@@ -52,27 +56,32 @@ class ClusterRunnerPool(Component):
             transformations: Transformations of the check, such as a hook that explains its failure.
         """
         machine, runner = args.node.machine, args.runner
+        of_one_node = SmokeJobArgs(
+            namespace=args.namespace,
+            pool=name,
+            image=args.smoke.image or runner.image,
+            image_pull_secrets=runner.image_pull_secrets,
+            # The runner image installs packages for its own user. The user of another image is unknown.
+            run_as_user=None if args.smoke.image else runner_pod.RUNNER_UID,
+            gpus=math.ceil(machine.gpu_count),
+            # No source documents the device name of a fraction of a GPU.
+            gpu=machine.gpu.device_name if machine.gpu_count >= 1 else "",
+            min_compute_capability=machine.gpu.compute_capability,
+            deadline_sec=args.smoke.deadline_sec,
+            environment=dict(args.pod_environment),
+            tolerations=list(args.pod_tolerations),
+        )
         smoke = SmokeJob(
             naming.of_part(name, "smoke"),
             SmokeJobArgs(
-                namespace=args.namespace,
-                pool=name,
-                image=args.smoke.image or runner.image,
-                image_pull_secrets=runner.image_pull_secrets,
-                # The runner image installs packages for its own user. The user of another image is unknown.
-                run_as_user=None if args.smoke.image else runner_pod.RUNNER_UID,
-                gpus=math.ceil(machine.gpu_count),
-                nodes=args.smoke.nodes,
-                namespace_gpus=args.namespace_gpus,
-                closed_to_cluster=args.closed_to_cluster,
-                # No source documents the device name of a fraction of a GPU.
-                gpu=machine.gpu.device_name if machine.gpu_count >= 1 else "",
-                min_compute_capability=machine.gpu.compute_capability,
-                deadline_sec=args.smoke.deadline_sec,
-                node_labels=dict(node_labels),
-                environment=dict(args.pod_environment),
-                tolerations=list(args.pod_tolerations),
-                rerun_on=list(rerun_on),
+                **{
+                    **dict(of_one_node),
+                    "nodes": args.smoke.nodes,
+                    "namespace_gpus": args.namespace_gpus,
+                    "closed_to_cluster": args.closed_to_cluster,
+                    "node_labels": dict(node_labels),
+                    "rerun_on": list(rerun_on),
+                }
             ),
             self.child(depends_on=[nodes], transformations=list(transformations)),
         )
@@ -90,6 +99,8 @@ class ClusterRunnerPool(Component):
                 ),
                 self.child(),
             )
+        if args.prove_nodes is not None:
+            create_prover(self, name, args.prove_nodes, of_one_node, args.controller.namespace, smoke)
         runners = RunnerScaleSet(
             naming.of_part(name, "runners"),
             RunnerScaleSetArgs(

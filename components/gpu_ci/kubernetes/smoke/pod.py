@@ -143,7 +143,7 @@ def pod(args: SmokeJobArgs, archive: pulumi.Output[str], peers: pulumi.Output[st
         "restartPolicy": "Never",
         "nodeSelector": {**args.node_labels, **gpu_nodes.labels(args.pool)},
         **({"affinity": anti_affinity(args.pool), "subdomain": peers} if peers is not None else {}),
-        "tolerations": tolerations(args.tolerations),
+        "tolerations": [*tolerations(args.tolerations), gpu_nodes.toleration_of_unproven()],
         "automountServiceAccountToken": False,
         "enableServiceLinks": False,
         "securityContext": {"runAsUser": uid, "runAsGroup": uid, **POD_SECURITY},

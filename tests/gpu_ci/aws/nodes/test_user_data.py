@@ -142,6 +142,11 @@ def test_an_image_of_the_user_gets_the_script_and_what_a_node_needs_to_join() ->
     }
 
 
+def test_an_image_of_the_user_registers_with_the_taint_of_unproven_nodes() -> None:
+    taints = "nvidia.com/gpu=present:NoSchedule,startup-taint.cluster-autoscaler.kubernetes.io/gpu-ci-unproven=true:"
+    assert f"--register-with-taints={taints}NoSchedule\n" in text(**OWN_IMAGE, unproven=True)
+
+
 def test_eks_gets_no_version_for_an_image_of_the_user() -> None:
     """EKS refuses a version or another AMI type: https://github.com/pulumi/pulumi-eks/issues/1283 and 1463."""
     assert template(**OWN_IMAGE)["imageId"] == "ami-0123456789abcdef0"

@@ -100,6 +100,7 @@ def test_a_runner_pool_loads_no_cloud() -> None:
 
 def test_the_largest_number_of_gpus_in_use_includes_the_nodes_of_the_check() -> None:
     assert args(max=3, smoke={"nodes": 2}).max_gpus == 10
+    assert args(max=3, smoke={"nodes": 2}, proveNodes={}).max_gpus == 16
 
 
 @pytest.mark.parametrize(
@@ -122,4 +123,14 @@ def test_a_node_has_as_many_runners_as_it_has_room_for(runner: dict[str, Any], d
 def test_a_stack_file_has_the_cluster_and_the_program_has_the_rest() -> None:
     found = PoolArgs.wiring_of({"account": "here", "namespace": "gpu-ci", "cluster_name": "ci"})
     assert found == {"account": "here", "namespace": "gpu-ci"}
-    assert PoolArgs.choice_names() == ("max", "diskGib", "runner", "minIdle", "queue", "smoke", "prePull", "transform")
+    assert PoolArgs.choice_names() == (
+        "max",
+        "diskGib",
+        "runner",
+        "minIdle",
+        "queue",
+        "smoke",
+        "proveNodes",
+        "prePull",
+        "transform",
+    )
