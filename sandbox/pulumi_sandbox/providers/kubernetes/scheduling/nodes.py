@@ -61,6 +61,11 @@ class Node:
     adds_tolerations: bool = False
     """Whether the cluster's API server adds tolerations to pods that request extended resources."""
 
+    def without(self, prefix: str | None) -> Node:
+        """Return the node without the taints whose keys have this prefix."""
+        kept = (one for one in self.taints if prefix is None or not one.key.startswith(prefix))
+        return replace(self, taints=tuple(kept))
+
 
 @dataclass(frozen=True)
 class Group:

@@ -37,6 +37,8 @@ UNTOLERATED = "node(s) had untolerated taint(s)"
 NO_AFFINITY = "node(s) didn't match Pod's node affinity/selector"
 NO_NODES = "no nodes available to schedule pods"
 BLOCKING = ("NoSchedule", "NoExecute")
+# Taints that a program of the cluster removes from new nodes (kubernetes/autoscaler, cluster-autoscaler/FAQ.md).
+STARTUP = "startup-taint.cluster-autoscaler.kubernetes.io/"
 Spec = Mapping[str, Any]
 """The spec of a pod."""
 
@@ -174,10 +176,12 @@ class Scheduler:
 
         Args:
             spec: The spec of the pod.
-            launches: The launches of new nodes. Without them, no node is started and the result is a prediction.
+            launches: The launches of new nodes. Without them, no node is started and the result is a prediction, as if
+                all startup taints were removed.
         """
         reasons = []
-        for node in self.nodes():
+        removed = STARTUP if launches is None else None
+        for node in (each.without(removed) for each in self.nodes()):
             reasons.append(misfits(spec, node, self._used(node)))
             if not reasons[-1]:
                 return Placement(node.name)
@@ -187,9 +191,10 @@ class Scheduler:
             number = next(free, None)
             if number is None:
                 continue
-            node = self._advertised(group.node(number))
+            expected = group.node(number).without(removed)
+            node = self._advertised(expected)
             # The autoscaler checks a running node of the group, or predicts the GPUs from the machine type.
-            if misfits(spec, node if group.desired else group.node(number), {}):
+            if misfits(spec, node if group.desired else expected, {}):
                 continue
             if why := misfits(spec, node, {}):
                 reasons.append(why)

@@ -86,6 +86,21 @@ def test_a_group_without_nodes_grows_for_a_pod_that_its_labels_and_taints_allow(
     assert place(cluster, nodeSelector={"gpu-ci-pool": "l4"}).message == NO_GPU
 
 
+@pytest.mark.parametrize("desired", [0, 1])
+def test_a_runner_waits_for_the_end_of_a_startup_taint_and_a_job_must_tolerate_it(
+    cluster: Cluster, desired: int
+) -> None:
+    startup = {"key": "startup-taint.cluster-autoscaler.kubernetes.io/unproven", "value": "true"}
+    bottlerocket = {"amiType": "BOTTLEROCKET_x86_64_NVIDIA", "taints": [TAINT, startup | {"effect": "NO_SCHEDULE"}]}
+    group(cluster, desired=desired, **bottlerocket)
+    scheduler = cluster.cloud.workloads.scheduler
+    launches = scheduler.launches(lambda *_: None)
+    assert place(cluster).node == "t4-0"
+    assert scheduler.place(SPEC, launches).node == ""
+    tolerations = [*SPEC["tolerations"], {"key": startup["key"], "operator": "Exists"}]
+    assert scheduler.place({**SPEC, "tolerations": tolerations}, launches).node == "t4-0"
+
+
 def test_a_scale_set_at_zero_says_whether_a_runner_would_start(cluster: Cluster) -> None:
     group(cluster)
     plugin(cluster, tolerations=[])
