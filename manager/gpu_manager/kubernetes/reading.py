@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from datetime import UTC, datetime
 from typing import Any
 
 from gpu_ci.cli import programs
+from gpu_ci.kubernetes.gpu_nodes import POOL_LABEL
 
 from ..job_address import JobAddress
 from ..model import printable
@@ -75,6 +77,9 @@ def cluster_of(job: WaitingJob, context: str) -> Cluster:
     name, namespace = name_of(scale_set), namespace_of(scale_set)
     ours = [each for each in listeners if each["spec"].get("autoscalingRunnerSetName") == name]
     namespaces = dict.fromkeys([namespace, *map(namespace_of, ours)])
+    nodes: list[Object] = []
+    with suppress(programs.NotAskedError):  # a user without rights in the whole cluster
+        nodes = get("nodes", "--selector", POOL_LABEL)
     return Cluster(
         scale_sets=sets,
         listeners=listeners,
@@ -82,4 +87,5 @@ def cluster_of(job: WaitingJob, context: str) -> Cluster:
         pods=[pod for each in namespaces for pod in get("pods", "--namespace", each)],
         quotas=get("resourcequotas", "--namespace", namespace),
         events=[event for each in namespaces for event in get("events", "--namespace", each)],
+        nodes=nodes,
     )

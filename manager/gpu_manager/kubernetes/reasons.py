@@ -10,6 +10,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from gpu_ci.kubernetes.gpu_nodes import FAILED_KEY, UNPROVEN_KEY
+
 Object = dict[str, Any]
 
 _REGISTERED = "runner-scale-set-id"
@@ -23,6 +25,8 @@ _STARTS = ("ContainerCreating", "PodInitializing")
 # (kubernetes-sigs/karpenter: pkg/controllers/provisioning/scheduling/events.go).
 _NODE_STARTS = ("TriggeredScaleUp", "Nominated")
 _NO_NODE = "NotTriggerScaleUp"
+# The annotation with the reason of a failed check (gpu_smoke.nodes.decision).
+_FAILURE = "gpu-ci-failure"
 # kubernetes-sigs/kueue@8eab687: pkg/controller/jobs/pod/constants/constants.go, pkg/controller/constants/constants.go.
 _QUOTA_GATE, _QUEUE_LABEL = "kueue.x-k8s.io/admission", "kueue.x-k8s.io/queue-name"
 
@@ -60,6 +64,8 @@ class Cluster:
     """The ResourceQuotas of the scale set's namespace."""
     events: list[Object] = field(default_factory=list)
     """Events of both namespaces."""
+    nodes: list[Object] = field(default_factory=list)
+    """The nodes of pools; empty if the user may not list nodes."""
 
 
 @dataclass(frozen=True)
@@ -166,7 +172,7 @@ def _listener(scale_set: Object, cluster: Cluster) -> Explanation | None:
         return Explanation(detail, "pool-stopped", f"{logs} --selector {_SET_LABEL}={name} --previous")
     if _is_running(pod):
         return None
-    pod_reason = _of_pod(pod, cluster.events)
+    pod_reason = _of_pod(pod, cluster)
     # A listener's pod needs no GPU node. If the pod has no problem, `_of_pod` only names the node on which the pod
     # starts, and the phase says more.
     phase = f"the listener's pod {name_of(pod)} is {status_of(pod).get('phase', 'unknown')}"
@@ -232,7 +238,7 @@ def _runner(runner: Object, cluster: Cluster) -> Explanation:
             f"the runner {name} is ready, but GitHub has not assigned the job to it", "never-picked-up", step
         )
     if (pod := _pod_of(runner, cluster)) is not None:
-        return _of_pod(pod, cluster.events)
+        return _of_pod(pod, cluster)
     for quota in cluster.quotas:
         if used_up := _used_up(quota):
             return Explanation(f"the quota {name_of(quota)} allows no further pod: {used_up}", "over-quota",
@@ -255,9 +261,9 @@ def _used_up(quota: Object) -> str:
     return ""
 
 
-def _of_pod(pod: Object, events: Sequence[Object]) -> Explanation:
+def _of_pod(pod: Object, cluster: Cluster) -> Explanation:
     """Return the reason why a pod without a job waits."""
-    name, messages = name_of(pod), _latest(pod, events)
+    name, messages = name_of(pod), _latest(pod, cluster.events)
     if stuck := _stuck_container(pod):
         return Explanation(
             f"pod {name}: {stuck}", "refused", f"kubectl describe pod --namespace {namespace_of(pod)} {name}"
@@ -272,19 +278,36 @@ def _of_pod(pod: Object, events: Sequence[Object]) -> Explanation:
         )
     if node := (pod.get("spec") or {}).get("nodeName"):
         return Explanation(f"its runner starts in pod {name} on node {node}", machine=name)
+    if checked := _nodes_with(UNPROVEN_KEY, pod, cluster):
+        return Explanation(f"pod {name} waits for the check of the node {name_of(checked[0])}", machine=name)
     # Only the latest answer counts: after "no node" a node group can get room, and after "a node starts" that node can
     # fail.
     answer = next((reason for reason in reversed(messages) if reason in (_NO_NODE, *_NODE_STARTS)), "")
-    if answer == _NO_NODE:
+    if answer and answer != _NO_NODE:
+        return Explanation(f"a node starts for pod {name}: {messages[answer]}", machine=name)
+    if failed := _nodes_with(FAILED_KEY, pod, cluster):
+        node, metadata = name_of(failed[0]), failed[0]["metadata"]
+        detail = f"the node {node} failed its check: {(metadata.get('annotations') or {}).get(_FAILURE, '')}"
+        step = f"repair the node, or delete its machine; after kubectl uncordon {node}, it is checked again"
+        return Explanation(detail, "no-capacity", step)
+    if answer:
         detail = f"no node for pod {name}, and the autoscaler starts none: {messages[answer]}"
         return Explanation(detail, "no-capacity", "raise the node group's max, or check the pool's labels and taint")
-    if answer:
-        return Explanation(f"a node starts for pod {name}: {messages[answer]}", machine=name)
     message = messages.get("FailedScheduling") or _unschedulable(pod)
     if not message:
         return Explanation(f"pod {name} is new, and the scheduler has not processed it yet", machine=name)
     detail = f"no node for pod {name}, and no autoscaler has reacted: {message}"
     return Explanation(detail, "no-capacity", "check that an autoscaler runs (gpu-ci doctor) and may start such nodes")
+
+
+def _nodes_with(taint: str, pod: Object, cluster: Cluster) -> list[Object]:
+    """Return the nodes with a taint that the pod selects by their labels."""
+    selected = ((pod.get("spec") or {}).get("nodeSelector") or {}).items()
+    return [
+        node for node in cluster.nodes
+        if selected and selected <= node["metadata"]["labels"].items()
+        and taint in [each["key"] for each in node["spec"].get("taints") or ()]
+    ]  # fmt: skip
 
 
 def _stuck_container(pod: Object) -> str:

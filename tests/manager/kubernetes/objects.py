@@ -8,6 +8,8 @@ from functools import cache
 from importlib.resources import files
 from typing import Any
 
+from gpu_ci.kubernetes import gpu_nodes
+from gpu_smoke.nodes.decision import FAILURE
 from jsonschema import Draft202012Validator
 from pulumi_sandbox.providers.kubernetes import validation
 
@@ -99,16 +101,25 @@ def pod(
     *,
     node: str = "",
     gates: tuple[str, ...] = (),
+    selector: dict[str, str] | None = None,
     status: Object | None = None,
     **more: Any,
 ) -> Object:
     spec: Object = {"containers": [{"name": "runner", "image": "ghcr.io/acme/cuda-runner@sha256:1"}]}
     if node:
         spec["nodeName"] = node
+    if selector:
+        spec["nodeSelector"] = selector
     if gates:
         spec["schedulingGates"] = [{"name": gate} for gate in gates]
     about = metadata(name, namespace, **more)
     return checked("Pod", {"metadata": about, "spec": spec, "status": status or {"phase": "Pending"}})
+
+
+def node(name: str, taint: str, failure: str = "", pool: str = "l4") -> Object:
+    about = {"name": name, "labels": gpu_nodes.labels(pool), "annotations": {FAILURE: failure} if failure else {}}
+    taints = [{"key": taint, "value": "true", "effect": "NoSchedule"}]
+    return checked("Node", {"metadata": about, "spec": {"taints": taints}})
 
 
 def container(**state: Any) -> Object:

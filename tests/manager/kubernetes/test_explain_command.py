@@ -14,8 +14,20 @@ from click.testing import CliRunner, Result
 from gpu_ci.cli import programs
 from gpu_ci.cli.commands import gpu_ci
 from gpu_ci.cli.programs import NotAskedError, Output
+from gpu_ci.kubernetes import gpu_nodes
+from gpu_ci.kubernetes.gpu_nodes import UNPROVEN_KEY
 
-from tests.manager.kubernetes.objects import NAMESPACE, SYSTEM, event, listener, listener_pod, pod, runner, scale_set
+from tests.manager.kubernetes.objects import (
+    NAMESPACE,
+    SYSTEM,
+    event,
+    listener,
+    listener_pod,
+    node,
+    pod,
+    runner,
+    scale_set,
+)
 from tests.manager.test_config import CONFIG
 
 URL = "https://github.com/acme/kernels/actions/runs/123"
@@ -37,6 +49,7 @@ class Programs:
     """The hosts to which `gh` is logged in."""
     message: str = ""
     """The message of the scheduler without a node for the runner's pod; by default the pod has one."""
+    node: dict[str, Any] = field(default_factory=dict)
     ran: list[list[str]] = field(default_factory=list)
 
     def run(
@@ -57,11 +70,15 @@ class Programs:
             "autoscalingrunnersets": [scale_set()],
             "autoscalinglisteners": [listener()],
             "ephemeralrunners": [runner("l4-a")],
-            "pods": [pod("l4-a", node="" if self.message else "gpu-1"), listener_pod()],
+            "pods": [
+                pod("l4-a", node="" if self.message else "gpu-1", selector=gpu_nodes.labels("l4")),
+                listener_pod(),
+            ],
             "resourcequotas": [],
+            "nodes": [self.node] if self.node else [],
             "events": [event("l4-a", "FailedScheduling", self.message)] if self.message else [],
         }
-        found = [each for each in objects[kind] if namespace in ("", each["metadata"]["namespace"])]
+        found = [each for each in objects[kind] if namespace in ("", each["metadata"].get("namespace"))]
         return Output(0, json.dumps({"items": found}), "")
 
     def page(self, path: str) -> dict[str, Any]:
@@ -171,6 +188,14 @@ def test_runs_on_needs_no_gh(asked: Programs) -> None:
     assert "gpu-ci explain: gh is not installed\n  hint: --runs-on NAME needs no `gh`" in found.stderr
     found = call(f"{URL}/job/456", "--kubernetes", "--runs-on", "l4")
     assert found.output == "acme/kernels (job 456): its runner starts in pod l4-a on node gpu-1\n"
+
+
+def test_a_node_that_is_checked_explains_a_job_if_the_user_may_list_nodes(asked: Programs) -> None:
+    asked.message, asked.node = "0/1 nodes are available", node("gpu-1", UNPROVEN_KEY)
+    found = call(f"{URL}/job/456", "--kubernetes")
+    assert found.output.endswith("pod l4-a waits for the check of the node gpu-1\n")
+    asked.forbidden = "nodes"
+    assert "no autoscaler has reacted: 0/1 nodes" in call(f"{URL}/job/456", "--kubernetes").output
 
 
 @pytest.mark.parametrize("kind", ["autoscalingrunnersets", "events"])

@@ -6,6 +6,8 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
+from gpu_ci.kubernetes import gpu_nodes
+from gpu_ci.kubernetes.gpu_nodes import FAILED_KEY, UNPROVEN_KEY
 from gpu_manager.kubernetes.reasons import Cluster, WaitingJob, explain
 
 from tests.manager.kubernetes.objects import (
@@ -16,6 +18,7 @@ from tests.manager.kubernetes.objects import (
     event,
     listener,
     listener_pod,
+    node,
     outdated_scale_set,
     pod,
     quota,
@@ -36,6 +39,12 @@ def waiting(*events: Any, **status: Any) -> Cluster:
     """Return a cluster with one runner whose pod waits."""
     found = pod("l4-a", status={"phase": "Pending", **status})
     return cluster(runners=[runner("l4-a")], pods=[listener_pod(), found], events=list(events))
+
+
+def on_nodes(one: Any, *events: Any) -> Cluster:
+    """Return a cluster with one runner, whose pod selects the nodes of its pool, and one node."""
+    found = pod("l4-a", selector=gpu_nodes.labels("l4"))
+    return cluster(runners=[runner("l4-a")], pods=[listener_pod(), found], events=list(events), nodes=[one])
 
 
 CASES: dict[str, tuple[Cluster, str, str]] = {
@@ -138,6 +147,21 @@ CASES: dict[str, tuple[Cluster, str, str]] = {
         "no-capacity",
         "no node for pod l4-a, and no autoscaler has reacted: 0/3 nodes",
     ),
+    "a node failed its check": (
+        on_nodes(
+            node("gpu-1", FAILED_KEY, "l4: GPU 0 is missing"),
+            event("l4-a", "NotTriggerScaleUp", "1 max node group size reached"),
+        ),
+        "no-capacity",
+        "the node gpu-1 failed its check: l4: GPU 0 is missing",
+    ),
+    "a node of another pool failed its check": (
+        on_nodes(
+            node("gpu-1", FAILED_KEY, "", "t4"), event("l4-a", "NotTriggerScaleUp", "1 max node group size reached")
+        ),
+        "no-capacity",
+        "no node for pod l4-a, and the autoscaler starts none: 1 max node group size reached",
+    ),
     "the image cannot be pulled": (
         waiting(containerStatuses=[container(waiting={"reason": "ImagePullBackOff", "message": "401 Unauthorized"})]),
         "refused",
@@ -188,6 +212,14 @@ STARTING: dict[str, tuple[Cluster, str]] = {
     "a node starts": (
         waiting(event("l4-a", "TriggeredScaleUp", "pod triggered scale-up: [{l4 0->1 (max: 2)}]")),
         "a node starts for pod l4-a: pod triggered scale-up: [{l4 0->1 (max: 2)}]",
+    ),
+    "a node is checked": (
+        on_nodes(node("gpu-1", UNPROVEN_KEY), event("l4-a", "FailedScheduling", "0/3 nodes are available")),
+        "pod l4-a waits for the check of the node gpu-1",
+    ),
+    "a node starts instead of the failed one": (
+        on_nodes(node("gpu-1", FAILED_KEY), event("l4-a", "TriggeredScaleUp", "pod triggered scale-up")),
+        "a node starts for pod l4-a: pod triggered scale-up",
     ),
     "Karpenter starts a node": (
         waiting(
