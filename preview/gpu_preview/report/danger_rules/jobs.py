@@ -10,9 +10,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from gpu_ci.kinds import pool_kinds
+from gpu_ci.kubernetes.gpu_nodes import UNPROVEN_KEY
 
 from ...engine.digest import type_of
 from ...engine.states import Change, StackStates, State
+from ...json_text import as_list, as_map
 from ...model import Finding, Operation
 from ..danger_rule import GATE_REMOVED, INTERRUPTS_JOBS, KEEPS_JOBS, REUSES_HOSTS
 
@@ -203,6 +205,8 @@ def _updated(change: Change, job_resource: JobResource) -> Iterator[Finding]:
     if gone := _removed_zones(change):
         text = f"{change.name} loses {' and '.join(gone)}: GKE deletes the nodes there with the jobs on them"
         yield INTERRUPTS_JOBS.found(change, text)
+    if _starts_unproven(change.before) and not _starts_unproven(change.after):
+        yield GATE_REMOVED.found(change, f"{change.name} no longer checks each new node before jobs use it")
     if change.type not in GROUPS or change.before is None or change.after is None:
         return
     policy = change.after.inputs.get("updatePolicy")
@@ -253,6 +257,13 @@ def _removed_zones(change: Change) -> list[str]:
     if not isinstance(before, list) or not isinstance(after, list) or not all(isinstance(each, str) for each in after):
         return []
     return sorted(str(each) for each in before if each not in after)
+
+
+def _starts_unproven(state: State | None) -> bool:
+    """Return True if new nodes of a group have the taint that only a check of their GPUs removes."""
+    taints = as_list(state.inputs.get("taints")) if state else []
+    of_gke = as_list(as_map(state.inputs.get("nodeConfig")).get("taints")) if state else []
+    return any(as_map(each).get("key") == UNPROVEN_KEY for each in (*taints, *of_gke))
 
 
 def _differs(before: Any, after: Any) -> bool:

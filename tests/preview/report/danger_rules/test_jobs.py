@@ -7,6 +7,7 @@ from importlib.resources import files
 from typing import Any
 
 import pytest
+from gpu_ci.kubernetes.gpu_nodes import UNPROVEN_KEY
 from gpu_preview.engine.states import State
 from gpu_preview.model import Operation, Severity
 from gpu_preview.report.danger_rules import data_loss, exposure, find, jobs, secrecy
@@ -194,6 +195,18 @@ def test_a_node_pool_that_loses_a_zone_interrupts_the_jobs_there() -> None:
     ]
     assert found(NODE_POOL, UPDATE, {"nodeLocations": zones[:1]}, {"nodeLocations": zones}) == []
     assert found(NODE_POOL, UPDATE, {"nodeLocations": zones}, {"nodeLocations": UNKNOWN}) == []
+
+
+@pytest.mark.parametrize("type_", [NODES, NODE_POOL])
+def test_new_nodes_that_no_longer_start_with_the_taint_of_unproven_nodes_are_reported(type_: str) -> None:
+    gpu, unproven = ({"key": key, "value": "true"} for key in ("nvidia.com/gpu", UNPROVEN_KEY))
+    without, with_ = (
+        {"taints": each} if type_ == NODES else {"nodeConfig": {"taints": each}} for each in ([gpu], [gpu, unproven])
+    )
+    text = f"gate-removed: {type_.rpartition(':')[2]} x no longer checks each new node before jobs use it"
+    assert texts(found(type_, UPDATE, with_, without)) == [text]
+    assert found(type_, UPDATE, without, with_) == []
+    assert found(type_, UPDATE, {**with_, "labels": {}}, {**with_, "labels": {"a": "b"}}) == []
 
 
 def gated(depends: tuple[str, ...], *, gate: bool = True) -> dict[str, Any]:
