@@ -9,6 +9,7 @@ from __future__ import annotations
 import base64
 import copy
 import json
+import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -46,6 +47,8 @@ QUEUE, LOGIN = "vision", "ghcr"
 BY_KUBELET = {"kubernetes.io/os": "linux"}
 SYSTEM_NODE: dict[str, Any] = {"name": "system", "labels": BY_KUBELET, "taints": [], "allocatable": SIZE}
 STAGES = ("node/fast/node-initialize", "pod/fast/pod-ready", "pod/fast/pod-complete", "pod/fast/pod-delete")
+BROKEN, FAILURE = "broken", "l4: GPU 0 computed wrong results"
+"""The node on which the check of each new node fails, and the message of the check."""
 KUEUE, KUEUE_SPACE = "kueue.x-k8s.io/v1beta2", "kueue-system"
 ACTIONS = "actions.github.com/v1alpha1"
 
@@ -55,7 +58,12 @@ def deployment(cluster: str, folder: Path) -> Deployment:
     found = config_of("Pulumi.staging.yaml")
     pools = {name: one for name, one in found["gpu-ci:pools"].items() if one.get("clusterName") == cluster}
     for pool in pools.values():
-        pool |= {"queue": QUEUE, "prePull": {}, "runner": {**pool["runner"], "imagePullSecrets": [LOGIN]}}
+        pool |= {
+            "queue": QUEUE,
+            "prePull": {},
+            "proveNodes": {},
+            "runner": {**pool["runner"], "imagePullSecrets": [LOGIN]},
+        }
     login = {"name": LOGIN, "registry": "ghcr.io", "username": "bot", "password": "projects/p/secrets/ghcr"}
     more = {"kueue": {"queues": {QUEUE: {"gpus": 1}}}, "imagePullSecrets": [login]}
     del found["gpu-ci:site"]["subnetworks"]
@@ -72,8 +80,8 @@ def _named(request: Any) -> dict[str, Any]:
     return {"metadata": {"name": f"{request.name}-{ENDING}", **given["metadata"]}, **status}
 
 
-def node(type_: str, values: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the first node that the cloud creates in a group, with the capacity of its first machine type."""
+def node(type_: str, values: Mapping[str, Any], name: str = "gpu") -> dict[str, Any]:
+    """Return a node that the cloud creates in a group, with the capacity of the group's first machine type."""
     output, label = NODES[type_]
     described = values.get("nodeConfig", values)
     machine = gpu_catalog.machine(described.get("machineType") or described["instanceTypes"][0])
@@ -84,7 +92,7 @@ def node(type_: str, values: Mapping[str, Any]) -> dict[str, Any]:
     }
     assert {each["effect"] for each in described["taints"]} == {"NO_SCHEDULE"}
     return {
-        "name": "gpu",
+        "name": name,
         "labels": {**BY_KUBELET, **described["labels"], label: COMPUTED[type_][output]},
         "taints": [{**each, "effect": "NoSchedule"} for each in described["taints"]],
         "allocatable": {**SIZE, **size},
@@ -93,22 +101,34 @@ def node(type_: str, values: Mapping[str, Any]) -> dict[str, Any]:
 
 def image_pull_stage(logins: list[str]) -> dict[str, Any]:
     """Return the stage of pods that name a Secret for pulling images that does not exist, as a kubelet reports it."""
-    waiting = {"reason": "ImagePullBackOff", "message": "no basic auth credentials"}
+    names = ".spec.imagePullSecrets.[].name"
+    waiting = {"waiting": {"reason": "ImagePullBackOff", "message": "no basic auth credentials"}}
+    missing = [{"key": names, "operator": "Exists"}, {"key": names, "operator": "NotIn", "values": logins}]
+    return _stage("pull", missing, waiting, "Pending")
+
+
+def broken_gpu_stage() -> dict[str, Any]:
+    """Return the stage of checks on the broken node, which fail."""
+    ended = {"terminated": {"exitCode": 1, "reason": "Error", "message": FAILURE}}
+    conditions = [
+        {"key": '.metadata.labels["gpu-ci-proof"]', "operator": "Exists"},
+        {"key": ".spec.nodeName", "operator": "In", "values": [BROKEN]},
+        {"key": ".status.phase", "operator": "NotIn", "values": ["Failed"]},
+    ]
+    return _stage("broken-gpu", conditions, ended, "Failed")
+
+
+def _stage(name: str, conditions: list[dict[str, Any]], state: dict[str, Any], phase: str) -> dict[str, Any]:
     template = (
         "containerStatuses:\n{{ range .spec.containers }}\n"
         "- {name: {{ .name | Quote }}, image: {{ .image | Quote }}, ready: false, restartCount: 0, "
-        f"state: {{waiting: {json.dumps(waiting)}}}}}\n{{{{ end }}}}\nphase: Pending\n"
+        f"state: {json.dumps(state)}}}\n{{{{ end }}}}\nphase: {phase}\n"
     )
-    names = ".spec.imagePullSecrets.[].name"
-    conditions = [
-        {"key": ".metadata.deletionTimestamp", "operator": "DoesNotExist"},
-        {"key": names, "operator": "Exists"},
-        {"key": names, "operator": "NotIn", "values": logins},
-    ]
-    spec = {"resourceRef": {"apiGroup": "v1", "kind": "Pod"}, "selector": {"matchExpressions": conditions}}
+    matched = [{"key": ".metadata.deletionTimestamp", "operator": "DoesNotExist"}, *conditions]
+    spec = {"resourceRef": {"apiGroup": "v1", "kind": "Pod"}, "selector": {"matchExpressions": matched}}
     # Of several stages of a pod, KWOK takes those with a weight.
     more = {"weight": 1, "next": {"statusTemplate": template}}
-    return {"apiVersion": "kwok.x-k8s.io/v1alpha1", "kind": "Stage", "metadata": {"name": "pull"}, "spec": spec | more}
+    return {"apiVersion": "kwok.x-k8s.io/v1alpha1", "kind": "Stage", "metadata": {"name": name}, "spec": spec | more}
 
 
 @dataclass
@@ -121,12 +141,17 @@ class Pools:
     release: dict[str, Any] = field(default_factory=dict)
     """The release of the scale set."""
     job: dict[str, Any] = field(default_factory=dict)
+    group: tuple[str, dict[str, Any]] = ("", {})
+    """The type and the inputs of the group of nodes."""
+    first_runner: tuple[str, str] = ("", "")
+    """The states of a runner before and after the node has passed its check."""
 
     def deploy(self, found: Deployment) -> None:
         for row in found.rows:
             values = decode(row.request.object).values
             if row.type in NODES:
                 self._run_kwok()
+                self.group = row.type, values
                 add_nodes(self.api, SYSTEM_NODE, node(row.type, values))
             elif row.type == RELEASE:
                 self._install(values)
@@ -140,6 +165,54 @@ class Pools:
                 if row.type == JOB:
                     self.job = given
                     until(self.check_states, "the check runs, or has a reason")
+        with self.runners("first", metadata={"labels": {}}) as [pod]:
+            before = until(lambda: self.state(pod), "a reason")
+            self._prove_nodes()
+            until(lambda: self.state(pod) == "gpu", "the node has passed its check")
+            self.first_runner = before, self.state(pod)
+
+    def _prove_nodes(self) -> None:
+        """Run the program that checks each node, with its settings and the rights of its account."""
+        [deployment] = self.api.get("apps/v1", "Deployment", *self.prover)
+        pod, folder = deployment["spec"]["template"]["spec"], self.account_of_prover
+        [container], [volume] = pod["containers"], pod["volumes"]
+        [program] = self.api.get("v1", "ConfigMap", self.prover[0], volume["configMap"]["name"])
+        for name, text in {**program["binaryData"], **program["data"]}.items():
+            (folder / name).write_bytes(base64.b64decode(text) if name in program["binaryData"] else text.encode())
+        (folder / "ca.crt").write_bytes(self.plane.authority.read_bytes())
+        (folder / "token").write_text(self.api.token(self.prover[0], pod["serviceAccountName"]))
+        [mount] = container["volumeMounts"]
+        program_path, *flags = [one.replace(mount["mountPath"], str(folder)) for one in container["command"]][1:]
+        host, _, port = self.plane.url.removeprefix("https://").partition(":")
+        address = {"KUBERNETES_SERVICE_HOST": host, "KUBERNETES_SERVICE_PORT": port}
+        python = Path(sys.executable)
+        self.plane.run(python.name, program_path, *flags, f"--account={folder}", programs=python.parent, **address)
+
+    @property
+    def prover(self) -> tuple[str, str]:
+        """The namespace and the name of the prover's Deployment."""
+        [found] = [
+            (one["metadata"]["namespace"], one["metadata"]["name"])
+            for one in self.api.get("apps/v1", "Deployment")
+            if "gpu-ci-prover" in one["metadata"].get("labels", {})
+        ]
+        return found
+
+    @property
+    def account_of_prover(self) -> Path:
+        """The folder with the token of the prover's account."""
+        folder = self.plane.folder / "prover"
+        folder.mkdir(exist_ok=True)
+        return folder
+
+    def node(self, name: str) -> dict[str, Any]:
+        [found] = self.api.get("v1", "Node", name=name)
+        return dict(found)
+
+    def taints(self, name: str) -> list[str]:
+        """Return the last parts of the keys of a node's taints, without the taint of GPU nodes."""
+        keys = [one["key"] for one in self.node(name)["spec"].get("taints") or ()]
+        return sorted(key.rpartition("/")[2] for key in keys if key != "nvidia.com/gpu")
 
     def _apply(self, given: dict[str, Any]) -> None:
         self.api.apply(given)
@@ -159,6 +232,7 @@ class Pools:
         folder = charts.module("sigs.k8s.io/kwok") / "kustomize" / "stage"
         stages = [(folder / f"{name}.yaml").read_text() for name in STAGES]
         stages.append(yaml.safe_dump(image_pull_stage([one["metadata"]["name"] for one in secrets])))
+        stages.append(yaml.safe_dump(broken_gpu_stage()))
         (self.plane.folder / "stages.yaml").write_text("\n---\n".join(stages))
         settings = self.plane.folder / "admin.kubeconfig"
         flags = (f"--kubeconfig={settings}", "--manage-all-nodes", f"--config={self.plane.folder / 'stages.yaml'}")

@@ -7,11 +7,16 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
+from gpu_smoke.nodes.command import Api as ProverApi
+from gpu_smoke.nodes.command import RefusedError
+from gpu_smoke.nodes.decision import FAILURE as FAILURE_KEY
+from gpu_smoke.nodes.decision import Step
 
 from tests.control_plane import charts
 from tests.control_plane.actions_service import ActionsService
 from tests.control_plane.api import Api, until
-from tests.control_plane.pools import KUEUE, QUEUE, Pools, deployment
+from tests.control_plane.cluster_state import add_nodes
+from tests.control_plane.pools import BROKEN, FAILURE, KUEUE, QUEUE, Pools, deployment, node
 from tests.control_plane.processes import ControlPlane
 
 NO_TOLERATION = {"tolerations": []}
@@ -83,6 +88,95 @@ def test_a_runner_in_the_quota_runs_and_the_next_one_waits(pools: Pools, proved:
     creator = "ARC, " if charts.ARC else ""
     proved("runner within the quota", "runs on a GPU node", f"{creator}Kueue, scheduler, KWOK")
     proved("next runner", waits, "Kueue")
+
+
+def test_no_runner_runs_on_a_node_before_the_node_has_passed_a_check(pools: Pools, proved: Proved) -> None:
+    before, after = pools.first_runner
+    assert UNTOLERATED in before
+    assert after == "gpu"
+    proved("runner, new node", f"{UNTOLERATED}, until its check has passed", "scheduler, prover")
+
+
+def test_the_prover_runs_on_a_node_without_gpus(pools: Pools, proved: Proved) -> None:
+    [one] = pools.api.get("apps/v1", "Deployment", *pools.prover)
+    assert until(lambda: _nodes(pools, one["spec"]["selector"]["matchLabels"]), "its pod runs") == ["system"]
+    proved("prover", "runs on a node without GPUs", "Deployment controller, scheduler, KWOK")
+
+
+def test_a_node_with_a_broken_gpu_takes_no_job(pools: Pools, proved: Proved) -> None:
+    def cordoned() -> str | None:
+        """Return the UID of the failed Job of the broken node, which is cordoned."""
+        found = pools.node(BROKEN)
+        if pools.taints(BROKEN) != ["gpu-ci-failed", "unschedulable"]:
+            return None
+        assert found["spec"]["unschedulable"]
+        assert found["metadata"]["annotations"][FAILURE_KEY] == FAILURE
+        return "".join(one["metadata"]["uid"] for one in _checks(pools, found["metadata"]["uid"]))
+
+    # The node starts while a runner waits for one.
+    with pools.runners("two", count=2, **UNQUEUED) as pods:
+        until(lambda: "gpu" in map(pools.state, pods), "one runner runs")
+        add_nodes(pools.api, node(*pools.group, name=BROKEN))
+        first = until(cordoned, "the broken node is cordoned")
+        [waits] = [pod for pod in pods if pools.state(pod) != "gpu"]
+        until(lambda: "1 node(s) were unschedulable" in pools.state(waits), "the other one waits")
+        # A person asks for another check, and no runner comes before it has ended.
+        pools.api.merge("v1", "Node", None, BROKEN, {"spec": {"unschedulable": False}})
+        until(lambda: cordoned() not in (None, first), "the node has failed again")
+        assert pools.state(waits) not in ("gpu", BROKEN)
+        uid = pools.node(BROKEN)["metadata"]["uid"]
+        pools.api.delete("v1", "Node", BROKEN)
+        until(lambda: not _checks(pools, uid), "its Job is deleted with it")
+    proved("runner, node with a broken GPU", "1 node(s) were unschedulable", "prover, scheduler")
+
+
+def test_a_node_is_checked_after_an_xid_when_its_jobs_have_ended(pools: Pools, proved: Proved) -> None:
+    fault = {"type": "XidCriticalError", "status": "True", "reason": '{"79":true}', "message": ""}
+    with pools.runners("busy", **UNQUEUED) as [busy]:
+        until(lambda: pools.state(busy) == "gpu", "a job runs")
+        pools.api.patch_status("v1", "Node", "gpu", {"conditions": [fault]})
+        until(lambda: pools.taints("gpu") == ["gpu-ci-unproven"], "the node takes no more jobs")
+        uid = pools.node("gpu")["metadata"]["uid"]
+        [check] = until(lambda: _checks(pools, uid), "the node has a Job")
+        [pod] = until(lambda: pools.pods("job-name", check["metadata"]["name"]), "the Job has a pod")
+        assert "1 Insufficient nvidia.com/gpu" in until(lambda: pools.state(pod), "a reason")
+        with pools.runners("next", **UNQUEUED) as [other]:
+            assert UNTOLERATED in until(lambda: pools.state(other), "a reason")
+        assert pools.state(busy) == "gpu"
+    until(lambda: pools.taints("gpu") == [] and not _checks(pools, uid), "the node has passed another check")
+    proved("check after an Xid", "waits for the running job, and the next runner for the check", "prover, scheduler")
+
+
+def _checks(pools: Pools, node_uid: str) -> list[dict[str, Any]]:
+    found = pools.api.get("batch/v1", "Job")
+    return [one for one in found if one["metadata"].get("labels", {}).get("gpu-ci-node") == node_uid]
+
+
+REFUSED: dict[str, tuple[str, str, dict[str, Any], str]] = {
+    "node of no pool": ("PATCH", "system", {"spec": {"unschedulable": True}}, "the node is not in the pool"),
+    "label": ("PATCH", "gpu", {"metadata": {"labels": {"gpu-ci-pool": "other"}}}, "labels must stay"),
+    "taint": ("PATCH", "gpu", {"spec": {"taints": []}}, "other taints must stay"),
+    "annotation": ("PATCH", "gpu", {"metadata": {"annotations": {"other": "true"}}}, "other annotations must stay"),
+    "status": ("PATCH", "gpu/status", {"status": {"phase": "Running"}}, "403"),
+    "deletion": ("DELETE", "gpu", {}, "403"),
+}
+
+
+@pytest.mark.parametrize(("method", "name", "body", "message"), REFUSED.values(), ids=REFUSED)
+def test_the_prover_may_only_close_and_open_nodes_of_its_pool(
+    pools: Pools, method: str, name: str, body: dict[str, Any], message: str
+) -> None:
+    api = ProverApi(pools.plane.url, pools.account_of_prover)
+    with pytest.raises(RefusedError, match=message):
+        api.send(Step("", method, f"/api/v1/nodes/{name}", body))
+
+
+def test_the_prover_reads_no_secret_and_creates_no_pod(pools: Pools) -> None:
+    api, space = ProverApi(pools.plane.url, pools.account_of_prover), pools.job["metadata"]["namespace"]
+    with pytest.raises(RefusedError, match="403"):
+        api.items(f"/api/v1/namespaces/{space}/secrets")
+    with pytest.raises(RefusedError, match="403"):
+        api.send(Step("", "POST", f"/api/v1/namespaces/{space}/pods", {"metadata": {"name": "it"}}))
 
 
 JOB_MISTAKES = {
