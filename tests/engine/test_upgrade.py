@@ -26,7 +26,11 @@ _GROUP = ("update", ["versions[0].instanceTemplate"])
 _REAPER = ("update", ["build.steps[0].args[2]", "build.steps[1].name", "build.steps[2].name"])
 _JOB = (
     "replace",
-    ['spec.template.metadata.annotations["gpu-ci-proves"]', "spec.template.spec.volumes[0].configMap.name"],
+    [
+        'spec.template.metadata.annotations["gpu-ci-proves"]',
+        "spec.template.spec.tolerations[1]",
+        "spec.template.spec.volumes[0].configMap.name",
+    ],
 )
 FOLLOWS = {
     "a10g-smoke-job": _JOB,
@@ -41,6 +45,7 @@ FOLLOWS = {
     "gpu-tests-settings": ("update", ["source"]),
     "gpu-tests-writer": ("replace", ["condition.expression", "condition.title"]),
     **{f"{name}-release": ("update", ["chart"]) for name in ("example-ci-arc", "gke-ci-arc")},
+    "example-ci-plugin-release": ("update", ["values.tolerations[1]"]),
     **{
         f"{name}-release": ("update", ["chart", "values.listenerMetrics"])
         for name in ("a10g-runners", "l4-gke-runners")
@@ -78,5 +83,5 @@ def test_nothing_changes_but_what_machines_run_and_what_follows_from_it(tmp_path
     assert {name: changed.pop(name)[0] for name in ADDED} == dict.fromkeys(ADDED, "create")
     assert {name: changed.pop(name)[0] for name in REMOVED} == dict.fromkeys(REMOVED, "delete")
     assert changed == FOLLOWS | {name: ("replace", fields) for name, fields in PAYLOADS.items()}
-    assert stack.counts.same == 95
+    assert stack.counts.same == 94
     assert stack.counts.moved == 0

@@ -67,6 +67,9 @@ ANNOUNCED: tuple[str, ...] = (
     "gpu-tests-reaper-trigger dependencies",
     # The metrics of listeners have bounded labels.
     *(f"{name}-release object values listenerMetrics" for name in ("a10g-runners", "l4-gke-runners")),
+    # Checks and the device plugin run on nodes that have not passed their check.
+    *(f"{name}-smoke-job object spec template spec tolerations" for name in ("a10g", "l4-gke")),
+    "example-ci-plugin-release object values tolerations",
     # ARC's charts are pinned by digests.
     *(f"{name}-release object chart" for name in ("a10g-runners", "l4-gke-runners", "example-ci-arc", "gke-ci-arc")),
 )

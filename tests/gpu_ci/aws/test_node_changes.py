@@ -55,6 +55,9 @@ CHANGES: list[tuple[dict[str, Any], dict[str, Any], dict[str, str]]] = [
     (OWN_IMAGE, {"cluster_endpoint": "https://OTHER.gr7.us-east-1.eks.amazonaws.com"}, {"template": "update"}),
     (OWN_IMAGE, {"cluster_certificate": "LS0tLS0="}, {"template": "update"}),
     (OWN_IMAGE, {"service_cidr": "10.100.0.0/16"}, {"template": "update"}),
+    ({}, {"unproven": True}, {"nodes": "update"}),
+    # Only the kubelet of such an image sets the taint, by the user data.
+    (OWN_IMAGE, {"unproven": True}, {"template": "update", "nodes": "update"}),
     ({}, {"torch": "2.14.0+cu126"}, {}),
     ({}, {"disk_gib": 200}, {"template": "update"}),
     ({}, {"disk_iops": 4000}, {"template": "update"}),

@@ -44,6 +44,7 @@ CHANGES: list[tuple[dict[str, Any], dict[str, Any], str]] = [
     ({}, {"subnetwork": "projects/example-ci/regions/us-central1/subnetworks/gpu"}, "replace"),
     ({}, {"labels": {"team": "web"}}, "update"),
     ({}, {"pool": "other"}, "update"),
+    ({}, {"unproven": True}, "update"),
     ({}, {"machine_type": "g2-standard-16"}, "update"),
     ({}, {"machine_type": "g2-standard-24"}, "replace"),  # two GPUs
     (T4, {"guest_accelerator": {"type": "nvidia-tesla-t4", "count": 2}}, "replace"),
