@@ -298,7 +298,7 @@ def test_what_the_catalogs_page_shows_of_a_terminal_is_what_is_printed(
 ) -> None:
     monkeypatch.chdir(ROOT)
     consoles = [text for language, text in fences(ROOT / "docs/guides/catalog.md") if language == "console"]
-    assert len(consoles) == 3
+    assert len(consoles) == 2
     for text in consoles:
         command, _, printed = text.partition("\n")
         run(shlex.split(command)[2:])

@@ -20,6 +20,7 @@ from gpu_ci.gcp.gate.verdict import (
 # After a pass, or of machines that are no check's.
 _NO_CHECK = {
     "job-done",
+    "job-refused",
     "rehearsed",
     "proven",
     "not-clean",

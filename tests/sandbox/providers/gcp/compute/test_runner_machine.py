@@ -154,10 +154,10 @@ def test_a_machine_runs_the_steps_of_one_job_and_leaves_the_computer_as_it_is(go
     number = pool.queue("echo one > kept", "cat kept; echo $GITHUB_REPOSITORY $USER; sleep 1", "exit 3", "echo never")
     pool.insert()
     end = pool.end()
-    assert (end["reason"], end["step"]) == ("job-done", "after-job"), pool.api.serial("l4-1")
+    assert (end["reason"], end["step"]) == ("job-done", "recheck"), pool.api.serial("l4-1")
     assert end["job"] == {"repository": "acme/kernels", "run": pool.job(number)["runId"], "attempt": 1}
     assert list(end["phases"]) == [
-        *("config", "driver", "check", "key", "runner", "register", "waiting", "job", "after-job")
+        *("config", "driver", "check", "key", "runner", "register", "waiting", "job", "after-job", "recheck")
     ]
     assert (end["gpuUse"]["utilAvg"], end["gpuUse"]["memMaxMib"]) == (0.41, 9120)
     assert end["gpuUse"]["joules"] > 0
