@@ -78,9 +78,10 @@ def create_prover(
     metadata: Any = {"name": prover, "namespace": here}
     account = kubernetes.core.v1.ServiceAccount(f"{name}-prover-account", metadata=metadata, opts=options)
     rights = _rights(owner, name, check.namespace, here, options)
+    labelled: Any = {**metadata, "labels": {_PROVER_LABEL: name}}
     kubernetes.apps.v1.Deployment(
         prover,
-        metadata={**metadata, "labels": {_PROVER_LABEL: name}},
+        metadata=labelled,
         spec=cast("Any", _spec(name, settings.image, program.metadata.name)),
         opts=owner.child(depends_on=[account, *rights]),
     )
