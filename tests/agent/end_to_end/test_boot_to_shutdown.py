@@ -40,6 +40,14 @@ def test_a_machine_takes_one_job_that_cannot_reach_its_identity_and_switches_its
     assert found["allowed"] == [["blob", "environ"], ["credential", "file"]]
 
 
+def test_after_a_failed_job_the_smoke_check_runs_again(run_machine: RunMachine) -> None:
+    line = "2026-11-28 10:00:00Z: Job train completed with result: Failed"
+    found = run_machine(Plan(answer=Answer(), does=job(f'hook("COMPLETED"); say("{line}"); end(0)')))
+    assert (found["reason"], found["end"]["step"]) == ("job-done", "recheck"), found["serial"]
+    assert found["detail"].endswith("; the GPU passed its check after the failed job")
+    assert steps(found["serial"])[-2:] == ["after-job", "recheck"]
+
+
 def measure_with(does: str) -> Callable[[RunningMachine], None]:
     """Return what replaces the nvidia-smi that measures by a program in bash."""
 
