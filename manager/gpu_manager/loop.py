@@ -441,6 +441,7 @@ class Manager:
         memory.registrations[machine.name].asked = now()
         try:
             pool, channel = self._pools_by_name[machine.pool], self._supplier.channel
+            pool = replace(pool, labels=action.labels or pool.labels)
             runner = registration.register(machine, pool, self._github, channel, action.job)
         except registration.UnusableKey:
             # The key of this machine is wrong, which says nothing about the other machines of the pool.

@@ -266,6 +266,8 @@ class Registration:
     """When the manager last requested the registration."""
     job: JobKey | None = None
     """The job whose run is the only one that the machine accepts; None if it accepts every job."""
+    labels: frozenset[str] | None = None
+    """The labels of the runner; None for those of its pool."""
 
 
 @dataclass

@@ -44,6 +44,10 @@ RunStatus = Literal["queued", "in_progress", "completed", "waiting", "requested"
 """GitHub's states of a workflow run and of a job."""
 
 
+RUN_LABEL = "run-${{ github.run_id }}"
+"""The label that jobs of pools with priorities have in addition to those of the pool, as a workflow writes it."""
+
+
 def printable(text: str) -> str:
     """Return untrusted text as one line, with a space for each character that could control a terminal."""
     return "".join(each if each.isprintable() else " " for each in text)
@@ -168,6 +172,18 @@ class Warm:
 
 
 @pydantic_dataclass(frozen=True, config=CONFIGURED)
+class Priorities:
+    """The order in which the jobs of a pool get its machines."""
+
+    order: Annotated[tuple[str, ...], Field(min_length=1, max_length=20)]
+    """The classes of jobs, the first one first: events, such as merge_group, some with a branch, such as push:main."""
+    aging_sec: int = Field(default=1800, ge=60, le=86400)
+    """Seconds of waiting that raise a job by one class, 60 to 86400."""
+    repository_share: float | None = Field(default=None, gt=0, le=1)
+    """The part of max that one repository gets before the jobs of others; all by default."""
+
+
+@pydantic_dataclass(frozen=True, config=CONFIGURED)
 class Pool:
     """A pool, as the stack's output `manager` has it. A supplier may have a subclass with its own forms of fields."""
 
@@ -207,6 +223,8 @@ class Pool:
     """The number of stopped machines that wait for jobs, 0 to max. It needs registeredBy: manager."""
     warm: Warm | None = None
     """The machines that are on and wait for jobs; none by default. It needs registeredBy: manager."""
+    priorities: Priorities | None = None
+    """The order of the jobs; by default the repositories take turns. It needs registeredBy: manager."""
     supplier: str = DEFAULT_SUPPLIER
     """The supplier of the machines."""
     public: bool = False
@@ -225,7 +243,14 @@ class Pool:
             )
         if self.warm and (self.warm.size > self.max or self.registered_by != "manager"):
             raise ValueError("warm: needs registeredBy: manager, and a size of at most max")
+        if self.priorities and self.registered_by != "manager":
+            raise ValueError("priorities: needs registeredBy: manager, which selects the job of each runner")
         return self
+
+    @property
+    def has_runners_for_one_job(self) -> bool:
+        """True if the manager registers each runner for one job, which is known when the machine is ready."""
+        return self.public or self.priorities is not None
 
     @property
     def ready_sec(self) -> int:
@@ -269,6 +294,8 @@ class OtherPool:
     """Labels of its runners, 1 to 100."""
     runner_group: str = "Default"
     """The runner group that its runners join."""
+    priorities: bool = False
+    """True if it has priorities."""
 
 
 class JobKey(NamedTuple):
@@ -312,6 +339,15 @@ class Job:
     """GitHub's id of its runner; 0 without a runner."""
     refusal: Reason | None = None
     """Why no machine may run it: it is not approved, in a runner group that public repositories may use."""
+    event: str = ""
+    """The event of its run, such as pull_request."""
+    branch: str = ""
+    """The branch of its run."""
+
+    @property
+    def run_label(self) -> str:
+        """The label of its run, which the jobs of pools with priorities have (RUN_LABEL)."""
+        return f"run-{self.key.run_id}"
 
 
 @dataclass(frozen=True)
@@ -344,6 +380,8 @@ class Runner:
     """The name of its machine."""
     online: bool
     busy: bool
+    labels: frozenset[str] | None = None
+    """Its labels in lower case; None if GitHub does not list them."""
 
 
 @dataclass(frozen=True)
@@ -564,6 +602,8 @@ class Register:
     machine: Machine
     job: JobKey | None = None
     """The job whose run is the only one that the machine accepts; None if it accepts every job."""
+    labels: frozenset[str] | None = None
+    """The labels of the runner; None for those of the pool."""
 
 
 Action = Insert | Delete | Stop | Start | RemoveRunner | Rerun | Cancel | Register | Report

@@ -19,6 +19,8 @@ class FileStore:
 
     def __init__(self, world: World) -> None:
         self.content, self.world = b"", world
+        self.owners: dict[str, str] = {}
+        """The slugs of the jobs that have machines which were started for another job or for none, by Google's id."""
         self.lines: dict[str, MachineRecord] = {}
 
     def load(self) -> Memory:
@@ -26,6 +28,7 @@ class FileStore:
 
     def save(self, memory: Memory) -> None:
         self.content = to_json(memory)
+        self.owners |= {each.id: each.started_for for each in memory.machines.values() if each.started_for}
 
     def add(self, records: Iterable[MachineRecord]) -> None:
         for each in records:

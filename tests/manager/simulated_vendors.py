@@ -90,6 +90,7 @@ class FakeGithub:
                 name=f"job-{job.key.run_id}",
                 runner_id=runner_ids.get(job.runner, 0),
                 refusal=PENDING if job.of_fork and job.key.run_id not in world.approved else None,
+                event=job.event,
             )
             for job in world.jobs.values()
             if job.status != "completed"
@@ -99,7 +100,7 @@ class FakeGithub:
         jobs = tuple(job for repository in sorted(self.last) for job in self.last[repository])
         working = {vm.runner_id for vm in world.vms.values() if not vm.hung}
         runners = [
-            Runner(number, name, online=number in working, busy=world.busy(name))
+            Runner(number, name, number in working, world.busy(name), world.labels_of[number])
             for number, name in world.registered.items()
             # A list may lack a runner that has just been registered.
             if world.now - world.registered_at[number] > 10 or lost() >= rate
@@ -137,7 +138,7 @@ class FakeGithub:
                 raise Unavailable("it has a job")
             del self.world.registered[number]
             self.faulty.before()
-        made = NewRunner(self.world.register(name, by_manager=True), name, "secret")
+        made = NewRunner(self.world.register(name, pool.labels, by_manager=True), name, "secret")
         self.faulty.after()
         return made
 
@@ -173,7 +174,8 @@ class FakeGithub:
         for job in latest:
             if job.conclusion != "success":
                 key = JobKey(run.repository, run.run_id, self.world.number(), attempt + 1)
-                self.world.jobs[key.job_id] = WorldJob(key, job.labels, self.world.now, job.duration + 5)
+                new = WorldJob(key, job.labels, self.world.now, job.duration + 5, event=job.event)
+                self.world.jobs[key.job_id] = new
         self.faulty.after()
 
     def check_run(self, report: Report) -> None:

@@ -90,6 +90,7 @@ class WorldJob:
     """True for a job that GitHub never assigns to a runner."""
     of_fork: bool = False
     """True if a machine may run it only while its run is in World.approved."""
+    event: str = "push"
     started: float = 0.0
     completed: float = 0.0
 
@@ -173,6 +174,8 @@ class World:
     registered: dict[int, str] = field(default_factory=dict)
     """Names of all runners by id. GitHub keeps runners whose machine is gone."""
     registered_at: dict[int, float] = field(default_factory=dict)
+    labels_of: dict[int, frozenset[str]] = field(default_factory=dict)
+    """The labels of all runners by id."""
     by_manager: set[int] = field(default_factory=set)
     """The runners that the manager has registered."""
     preempted: dict[str, tuple[str, float]] = field(default_factory=dict)
@@ -239,11 +242,20 @@ class World:
         self.once_approved.add(run)
 
     def queue(
-        self, labels: Collection[str], duration: float, *, zombie: bool = False, of_fork: bool = False
+        self,
+        labels: Collection[str],
+        duration: float,
+        *,
+        zombie: bool = False,
+        of_fork: bool = False,
+        event: str = "",
+        repository: str = "",
     ) -> WorldJob:
+        """Queue a job. With an event, the job also has the label of its run."""
         run = self.number()
-        key = JobKey(REPOSITORIES[run % 2], run, self.number(), 1)
-        job = WorldJob(key, frozenset(labels), self.now, duration, zombie=zombie, of_fork=of_fork)
+        key = JobKey(repository or REPOSITORIES[run % 2], run, self.number(), 1)
+        labels = frozenset([*labels, f"run-{run}"] if event else labels)
+        job = WorldJob(key, labels, self.now, duration, zombie=zombie, of_fork=of_fork, event=event or "push")
         self.jobs[job.key.job_id] = job
         self.attempts[run] = 1
         return job
@@ -312,9 +324,10 @@ class World:
         else:
             self.remove(vm)
 
-    def register(self, name: str, *, by_manager: bool) -> int:
+    def register(self, name: str, labels: frozenset[str], *, by_manager: bool) -> int:
         """Register a runner at GitHub and return its id."""
         number = self.number()
+        self.labels_of[number] = labels
         self.registered[number], self.registered_at[number] = name, self.now
         if by_manager:
             self.by_manager.add(number)
@@ -373,7 +386,9 @@ class World:
             elif vm.hung and vm.runner_id:
                 if self.faults and self.chance.random() < self.hung_crash_rate:
                     self.crash(vm)
-                elif self.now - max(vm.runs_at + vm.boots_in, self.forgotten) > 120 + 400 + REGISTER_SEC:
+                elif self.now - max(
+                    vm.runs_at + vm.boots_in, self.forgotten
+                ) > 120 + 400 + REGISTER_SEC + self._warm_sec(vm):
                     raise BrokenRuleError(f"{machine.name}: hangs, and it is still there")
             elif vm.job and self.now >= vm.job.created and vm.job.status == "in_progress":
                 vm.job.duration -= 1
@@ -412,11 +427,12 @@ class World:
         """Continue a machine that has checked its GPU: it registers its runner, or waits for the manager."""
         if vm.machine.registered_by != "manager":
             name = runner_name(vm.machine)
+            labels = next(each.labels for each in self.pools if each.name == vm.machine.pool)
             if self.faults and self.chance.random() < 0.1:
                 # The answer was lost. GitHub has that name, and the agent uses the next one.
-                self.register(name, by_manager=False)
+                self.register(name, labels, by_manager=False)
                 name += "-2"
-            vm.runner_id, vm.idle_since = self.register(name, by_manager=False), self.now
+            vm.runner_id, vm.idle_since = self.register(name, labels, by_manager=False), self.now
         elif vm.published_at is None:
             vm.published_at = self.now
             vm.machine = replace(vm.machine, key=published(CERTIFICATES[vm.boots % len(CERTIFICATES)]))
@@ -454,14 +470,13 @@ class World:
         for job in sorted(self.jobs.values(), key=lambda each: each.created):
             if job.status != "queued" or job.zombie:
                 continue
-            by_name = {each.name: each for each in self.pools}
             idle = [
                 vm
                 for vm in self.vms.values()
                 if vm.runner_id in self.registered
                 and vm.job is None
                 and not vm.hung
-                and job.labels <= by_name[vm.machine.pool].labels
+                and job.labels <= self.labels_of[vm.runner_id]
             ]
             if idle:
                 vm = self.chance.choice(idle)

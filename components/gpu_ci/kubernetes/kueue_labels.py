@@ -17,6 +17,9 @@ QUEUE = "kueue.x-k8s.io/queue-name"
 Source: kubernetes-sigs/kueue@8eab687: pkg/controller/constants/constants.go.
 """
 
+PRIORITY_CLASS = "kueue.x-k8s.io/priority-class"
+"""The label with the pod's WorkloadPriorityClass, by which Kueue sorts a queue (constants.go, too)."""
+
 WEBHOOK_PORT = 9443
 """The port of Kueue's pod to which the control plane sends the requests of its webhooks."""
 

@@ -14,7 +14,7 @@ from ..errors import Problem, invalid
 from ..pool_args import Surroundings
 from . import rules
 from .runner import Registration, RunnerGithub, RunnerSettings
-from .settings import RunnerLabel, SmokeSettings, StandbySize
+from .settings import Priorities, RunnerLabel, SmokeSettings, StandbySize
 
 
 class MachinePoolArgs(Args):
@@ -62,6 +62,12 @@ class MachinePoolArgs(Args):
         default=None,
         description="the registration of the machines' runners on GitHub; by default the pool has no runners",
     )
+    priorities: Priorities | None = Field(
+        default=None,
+        examples=[{"order": ["merge_group", "push:main", "pull_request", "schedule"]}],
+        description="the order in which jobs get machines when the pool is at max; by default the repositories take "
+        "turns (docs/operate/a-job-waits.md#priorities)",
+    )
     smoke: SmokeSettings = Field(
         default=SmokeSettings(),
         validate_default=True,
@@ -72,6 +78,15 @@ class MachinePoolArgs(Args):
         validate_default=True,
         description="settings of the GitHub runner on each machine, for pools with runners",
     )
+
+    @field_validator("priorities")
+    @classmethod
+    def _priorities(cls, value: Priorities | None, info: ValidationInfo) -> Priorities | None:
+        github = info.data.get("github")
+        if value is not None and github is not None and github.registered_by == "machine":
+            text, hint = rules.PRIORITIES_OF_OWN_RUNNERS, rules.REMOVE_PRIORITIES
+            raise invalid(text, "priorities-of-own-runners", safe_hint=hint)
+        return value
 
     @field_validator("smoke", "runner")
     @classmethod
@@ -121,6 +136,7 @@ class MachinePoolArgs(Args):
             "waitObjectiveSec": self.wait_objective_sec,
             "maxUsdPerDay": self.max_usd_per_day,
             "queueTimeoutSec": self.queue_timeout_sec,
+            "priorities": self.priorities and self.priorities.model_dump(by_alias=True, exclude_none=True),
         }
         return {
             **{key: value for key, value in limits.items() if value is not None},

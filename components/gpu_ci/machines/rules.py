@@ -15,7 +15,7 @@ from gpu_catalog.offers import lacking
 from pydantic_core import PydanticCustomError
 
 from .. import versions
-from ..errors import at_path, invalid, raise_problems
+from ..errors import at_path, did_you_mean, invalid, raise_problems
 
 DEFAULT_RUN_LIMIT_SEC = 14_400
 # The markets of a rung of a ladder. When the manager requests a machine, it can override the market of a template with
@@ -116,6 +116,40 @@ def runner_labels(values: list[Any]) -> list[Any]:
     )
     raise_problems([at_path(hosted, value, at) for at, value in enumerate(values) if _HOSTED.fullmatch(lower[at])])
     return values
+
+
+# docs.github.com/en/actions/reference/workflows-and-actions/events-that-trigger-workflows, those of workflow runs.
+_EVENTS = frozenset(
+    (
+        "branch_protection_rule", "check_run", "check_suite", "create", "delete", "deployment", "deployment_status",
+        "discussion", "discussion_comment", "dynamic", "fork", "gollum", "image_version", "issue_comment", "issues",
+        "label", "merge_group", "milestone", "page_build", "public", "pull_request", "pull_request_review",
+        "pull_request_review_comment", "pull_request_target", "push", "registry_package", "release",
+        "repository_dispatch", "schedule", "status", "watch", "workflow_dispatch", "workflow_run",
+    )
+)  # fmt: skip
+
+
+def job_classes(values: list[Any]) -> list[Any]:
+    """Return the classes of jobs. Each has a known event, and a job that no earlier class has."""
+    problems = []
+    for at, value in enumerate(values):
+        event = str(value).partition(":")[0]
+        if event not in _EVENTS:
+            hint = did_you_mean(event, _EVENTS) or "such as merge_group, push:main, pull_request or schedule"
+            problems.append(at_path(invalid("is no event of GitHub Actions", "no-event", safe_hint=hint), value, at))
+        elif value in values[:at] or event in values[:at]:
+            error = invalid("has no jobs: an earlier class has all of them", "duplicate", safe_hint="remove it")
+            problems.append(at_path(error, value, at))
+    raise_problems(problems)
+    return values
+
+
+PRIORITIES_OF_OWN_RUNNERS = (
+    "is not supported for machines that register their own runners, because the runner manager selects the job of each "
+    "runner"
+)
+REMOVE_PRIORITIES = "remove priorities, or give gpu-ci:site.github.managerApp (docs/guides/runner-manager-setup.md)"
 
 
 def default_runner_labels(name: str) -> list[str]:

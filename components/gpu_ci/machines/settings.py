@@ -9,6 +9,7 @@ from pydantic import AfterValidator, Field, StringConstraints
 
 from ..args import Args, Integer
 from ..errors import invalid
+from .rules import job_classes
 
 # GitHub does not publish its rule for labels. This pattern has no comma, because labels are passed as a list with
 # commas.
@@ -30,6 +31,10 @@ def _time_zone(name: str) -> str:
 
 
 RunnerLabel = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,99}$")]
+
+
+# An event, and maybe a branch. Git has stricter rules for the names of branches.
+JobClass = Annotated[str, StringConstraints(pattern=r"^[a-z_]+(:\S{1,200})?$")]
 
 
 class SmokeSettings(Args):
@@ -114,4 +119,32 @@ class Standby(StandbySize):
         ge=0,
         le=3600,
         description="seconds that a new machine runs before it is stopped, in pools without runners, 0 to 3600",
+    )
+
+
+class Priorities(Args):
+    """The order in which waiting jobs get the machines of a pool.
+
+    It holds for jobs that also have the label run-${{ github.run_id }} in runs-on.
+    """
+
+    order: Annotated[list[JobClass], AfterValidator(job_classes)] = Field(
+        min_length=1,
+        max_length=20,
+        examples=[["merge_group", "push:main", "pull_request", "schedule"]],
+        description="events of GitHub Actions, such as merge_group, or of one branch, such as push:main, the most "
+        "important one first; all other jobs come last",
+    )
+    aging_sec: Integer = Field(
+        default=1800,
+        ge=60,
+        le=86400,
+        description="seconds of waiting that raise a job by one class, 60 to 86400",
+    )
+    repository_share: float | None = Field(
+        default=None,
+        gt=0,
+        le=1,
+        examples=[0.5],
+        description="the part of max, up to 1, after which a repository comes after all others; by default none",
     )

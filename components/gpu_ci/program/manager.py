@@ -134,6 +134,7 @@ def facts(
     for name in ("", *others):
         elsewhere = [
             {"manager": _label(other), "labels": pool["labels"], "runnerGroup": pool["runnerGroup"]}
+            | ({"priorities": True} if "priorities" in pool else {})
             for pool in pools
             if (other := manager_of.get(pool["name"], "")) != name
         ]

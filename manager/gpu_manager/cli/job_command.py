@@ -35,6 +35,7 @@ from pulumi_sandbox.workspace import ENDPOINT, NoProjectError, Workspace, servin
 from pulumi_sandbox.world.store import Record, World
 
 from ..github.approvals import COMMAND
+from ..model import RUN_LABEL
 
 BIN = Path(sys.executable).parent
 """The folder of `gpu-ci` and `pulumi-sandbox`."""
@@ -49,6 +50,10 @@ class Example(NamedTuple):
     """The steps of the job; by default those of a job without an example."""
     is_of_forks: bool = False
     """True for two pull requests of forks, one approved."""
+    pool: str = ""
+    """The pool, if none is given."""
+    events: tuple[str, ...] = ("push",)
+    """The event of the job, after those of older jobs, which wait until it has ended and are then cancelled."""
 
 
 # The sandbox's emulation of a machine reads this file as the kernel's log (gpu_agent_sandbox/system.py).
@@ -63,7 +68,11 @@ echo "passed on $(hostname)"
 EXAMPLES = {
     "broken-gpu": Example("the GPU fails during the job, which runs again on another machine", (_BREAKS,)),
     "public-fork": Example("only the approved one of two pull requests of forks gets a machine", is_of_forks=True),
-}
+    "priority": Example(
+        "a job of the merge queue runs before an older scheduled job",
+        ('echo "$GITHUB_EVENT_NAME on $(hostname)"',), pool="t4", events=("schedule", "merge_group"),
+    ),
+}  # fmt: skip
 # The names of a machine's steps for users (agent/gpu_agent/agent.py).
 STEPS = {
     "config": "the agent reads its configuration",
@@ -155,6 +164,7 @@ def command(stack: str, pool: str, repository: str, scripts: tuple[str, ...], ex
       gpu-ci job --stack staging --example broken-gpu
     """
     shows = example_of(example, scripts)
+    pool = pool or shows.pool
     if ENDPOINT not in os.environ:
         try:
             process = serving_process(Workspace.find())
@@ -288,24 +298,34 @@ def run_job(stack: str, pool: str, repository: str, example: Example, terminal: 
     write_whole(folder / _CONFIGURATION, json.dumps(config, indent=2), 0o600)
     owner, group = str(config["github"]["owner"]), str(pool_config["runnerGroup"])
     forks = Forks(Actions(world, Repositories(world)), terminal) if example.is_of_forks else None
-    labels = ",".join(pool_config["labels"])
+    labels = [*pool_config["labels"], *([RUN_LABEL] if "priorities" in pool_config else [])]
     try:
         if forks:
-            job = forks.queue(owner, group, pool_config["labels"], example.scripts)
-            repository = job["repository"]
+            queued = [forks.queue(owner, group, labels, example.scripts)]
+            repository = queued[0]["repository"]
         else:
             repository = chosen_repository(repository, repositories_of(world, owner, group), group)
             steps = [argument for script in example.scripts for argument in ("--run", script)]
-            job = sandbox("job", "queue", "--repository", repository, "--labels", labels, *steps, "--json")
+            of_job = ["--repository", repository, "--labels", ",".join(labels), *steps, "--json"]
+            names = example.events if len(example.events) > 1 else ("test",)
+            queued = [
+                sandbox("job", "queue", "--event", event, "--name", name, *of_job)
+                for event, name in zip(example.events, names, strict=True)
+            ]
     except InputError:
         world.close()
         raise
-    terminal.line("queued", f"job {job['id']} in {owner}/{repository}, runs-on: [{labels.replace(',', ', ')}]")
+    for each in queued:
+        event = f", {each['name']}" if len(queued) > 1 else ""
+        runs_on = ", ".join(each["labels"])
+        terminal.line("queued", f"job {each['id']} in {owner}/{repository}{event}, runs-on: [{runs_on}]")
+    *older, job = queued
     terminal.more(f"cancel it from another terminal: {shown('pulumi-sandbox')} job cancel {job['id']}")
     explain = explain_command(job["html_url"], folder)
     try:
         on_wait = forks.approve if forks else lambda: None
-        run_manager(folder, world, terminal, config["pools"], int(job["id"]), explain, on_wait)
+        number = int(job["id"])
+        run_manager(folder, world, terminal, config["pools"], number, explain, on_wait, [each["id"] for each in older])
         number = newest_attempt(world, int(job["id"]))["id"]
         as_expected = forks is None or forks.was_refused()
     except KeyboardInterrupt:
@@ -326,12 +346,13 @@ def run_job(stack: str, pool: str, repository: str, example: Example, terminal: 
 
 def run_manager(
     folder: Path, world: World, terminal: Terminal, pools: list[dict[str, Any]], job: int, explain: str = "",
-    on_wait: Callable[[], None] = lambda: None,
+    on_wait: Callable[[], None] = lambda: None, older: Sequence[int] = (),
 ) -> None:  # fmt: skip
     """Run the manager until it is idle, or until the job has ended and no machine is left.
 
     `explain` is the command that explains why the job waits. It is printed, and `on_wait` is called, only if the job
-    waits without a machine. A job that waits for an approval may wait forever, so the manager would never be idle.
+    waits without a machine. A job that waits for an approval may wait forever, so the manager would never be idle. The
+    jobs in `older` are cancelled when the job has ended.
     """
     command: list[str | Path] = [
         BIN / "gpu-ci", "manager", "run", "--json", "--until-idle", "--interval-sec", "1",
@@ -351,6 +372,10 @@ def run_manager(
                 machines.handle(event)
             machines.read_serial_ports()
             ended = newest_attempt(world, job)["status"] == COMPLETED
+            for other in older if ended else ():
+                sandbox("job", "cancel", str(other), json_out=False)
+                terminal.line("cancelled", f"job {other}, which would run next")
+            older = () if ended else older
             if not ended or machines.any_left():
                 last_busy = time.monotonic()
             if time.monotonic() > last_busy + _IDLE_SEC:

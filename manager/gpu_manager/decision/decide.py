@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from ..memory import Memory, from_json, to_json
 from ..model import Action, JobKey, Machine, Observation, Pool, Reason, Runner
-from . import capacity, faults, jobs, machines, records, registrations, reruns, standby, timeouts, warm
+from . import capacity, faults, jobs, machines, priorities, records, registrations, reruns, standby, timeouts, warm
 from .names import slug
 
 # How long a machine may be missing from lists after its insert has ended without an error.
@@ -79,10 +79,11 @@ def decide(pools: Sequence[Pool], observation: Observation, old_memory: Memory) 
     listed = jobs.by_pool(observation.machines)
     available = {pool.name: machines.available(listed.get(pool.name, []), observation, memory) for pool in pools}
     on_standby = {pool.name: [each for each in ready.values() if each[0].pool == pool.name] for pool in pools}
+    bound = registrations.bound(by_name, observation, memory)
     supplies = {
         pool.name: jobs.supply(
             pool, listed.get(pool.name, []), available[pool.name], on_standby[pool.name], memory,
-            observation.cost_caps.get(pool.name),
+            observation.cost_caps.get(pool.name), bound,
         )
         for pool in pools
     }  # fmt: skip
@@ -90,8 +91,7 @@ def decide(pools: Sequence[Pool], observation: Observation, old_memory: Memory) 
         machine.name: memory.machines[machine.name].started_for or machine.job for machine in observation.machines
     }
     started_for |= {name: slug(pending.job.key) for name, pending in memory.pending.items() if pending.job}
-    bound = registrations.bound(by_name, observation, memory)
-    result = jobs.assign_machines(waiting, supplies, started_for, observation.now, memory, bound)
+    result = jobs.assign_machines(waiting, supplies, started_for, observation.now, memory)
     actions += [*result.starts, *result.inserts]
     # A pool that has a waiting job without a machine creates no machine for standby.
     pools_with_waiting_jobs = {
@@ -102,21 +102,32 @@ def decide(pools: Sequence[Pool], observation: Observation, old_memory: Memory) 
     }
     pools_by_machine = {machine.name: machine.pool for machine in observation.machines}
     pools_by_machine |= {name: pending.pool for name, pending in memory.pending.items()}
-    used = Counter(pools_by_machine[name] for name in result.assigned.values())
-    needed = {name: job for job, name in result.assigned.items()}
     runners = {runner.name: runner for runner in observation.runners}
+    late = {pool.name for pool in pools if pool.priorities or not pool.public}
+    # The jobs whose machine is registered for them, or can be registered for them only.
+    fixed = {
+        result.assigned[job.key]: job
+        for job, _ in waiting
+        if (name := result.assigned.get(job.key)) and (name in bound or pools_by_machine[name] not in late)
+    }
+    used = Counter(pools_by_machine[name] for name in result.assigned.values() if name not in fixed)
+    others = [
+        (job, fitting)
+        for job, fitting in waiting
+        if result.assigned.get(job.key) not in fixed
+        and (job.key in result.assigned or result.reasons[job.key].waiting_helps)
+    ]
     for pool in pools:
-        free, supply = available[pool.name], supplies[pool.name]
+        own = [each for each in available[pool.name] if each.name in fixed]
+        free = [each for each in available[pool.name] if each.name not in fixed and each.name not in bound]
+        # A runner whose job is gone cannot replace the machine of another job.
+        useless = [each for each in available[pool.name] if each not in own and each.name in bound.keys() & runners]
+        for_one_job = [(each, runners.get(each.name)) for each in [*useless, *own]]
+        actions += machines.remove_surplus(for_one_job, len(useless), memory, observation.now)
+        supply, removable = supplies[pool.name], _removable(free, runners, observation, memory)
         # `spare` counts the machines that no queued job needs. Those without capacity are deleted first.
-        spare, candidates = max(len(free) - used[pool.name], 0), free
-        if pool.public:
-            # A machine that is registered for another run cannot replace the machine of a job.
-            candidates = [machine for machine in free if machine.name not in needed]
-            spare = len(candidates)
-            for name in needed.keys() & memory.machines.keys():
-                memory.machines[name].surplus_since = None
-        removable = _removable(candidates, runners, observation, memory)
-        without_capacity = [machine for machine in candidates if machine.waits_for_capacity]
+        spare = max(len(free) - used[pool.name], 0)
+        without_capacity = [machine for machine in free if machine.waits_for_capacity]
         actions += machines.remove_waiting(without_capacity, spare, memory)
         spare = max(spare - len(without_capacity), 0)
         # Some of the other spare machines stay for standby. The rest is removed.
@@ -128,15 +139,17 @@ def decide(pools: Sequence[Pool], observation: Observation, old_memory: Memory) 
         staying |= waiting_on
         removable = [each for each in removable if each[0].name not in staying]
         actions += machines.remove_surplus(removable, spare - len(staying), memory, observation.now)
-        may_register = [each for each in free if each.name not in waiting_on]
-        actions += registrations.due(pool, may_register, observation, memory, needed)
+        may_register = [each for each in [*own, *free] if each.name not in waiting_on]
+        actions += registrations.due(pool, may_register, fixed, others, observation, memory)
         if pool.name not in pools_with_waiting_jobs and not supply.cost_cap:
             unassigned = [*supply.spare, *supply.booting]
             existing = standby.count_standby(pool, len(stopped), unassigned, observation, memory)
             wanted = pool.standby + warm.size(pool, observation.now)
             actions += standby.refill(pool, wanted, existing, supply.count, memory, observation.now)
     actions += standby.stops(observation, memory)
-    return Decision(tuple(actions), memory, result.assigned, {**reasons, **result.reasons})
+    have_runner = {key for key, name in result.assigned.items() if name in bound}
+    reasons |= priorities.explained(result.reasons, waiting, observation.jobs, have_runner, observation.github_unix)
+    return Decision(tuple(actions), memory, result.assigned, reasons)
 
 
 def _removable(
@@ -182,5 +195,8 @@ def _update_pending(observation: Observation, memory: Memory) -> None:
         appeared = name in listed and not (pending.is_start and listed[name].off)
         if observation.machines is not None and name in memory.pending and (late or (pending.done_since and appeared)):
             del memory.pending[name]
+            was_answered = pending.operation or pending.id
+            if not appeared and not was_answered and pending.job and (job := memory.jobs.get(slug(pending.job.key))):
+                job.machines -= 1  # there is no such machine
             if appeared and (entry := memory.machines.get(name)):
                 entry.stopped_for_later = False

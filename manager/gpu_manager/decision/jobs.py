@@ -6,14 +6,13 @@ GitHub itself may assign a job to any runner with its labels.
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TypeVar
 
 from ..memory import JobMemory, Memory, Pending
 from ..model import Insert, InsertError, Job, JobKey, Machine, Observation, Offer, OtherPool, Pool, Reason, Start
-from . import capacity, machines, reruns, standby
+from . import capacity, machines, priorities, reruns, standby
 from .names import STANDBY, machine_name, request_id, slug
 
 # GitHub cancels a job that waited for a runner for 24 hours (docs.github.com, "Actions limits").
@@ -63,20 +62,24 @@ class Supply:
     """The number of machines that count against the maximum."""
     cost_cap: Reason | None = None
     """The reason why no further machine starts: the machines of this day have cost enough."""
+    bound: Mapping[str, Callable[[Job], bool]] = field(default_factory=dict)
+    """registrations.bound()."""
+
+    def accepts(self, name: str, job: Job) -> bool:
+        """Return True if the machine has no runner yet, or one that can get the job."""
+        return name not in self.bound or self.bound[name](job)
 
 
 def queue(
     pools: Sequence[Pool], jobs: Sequence[Job], github_unix: float, over_budget: Mapping[str, str]
-) -> tuple[list[tuple[Job, list[Pool]]], dict[JobKey, Reason]]:
-    """Return the jobs that need a machine, each with the pools that fit.
+) -> tuple[list[tuple[Job, Sequence[Pool]]], dict[JobKey, Reason]]:
+    """Return the jobs that need a machine, each with the pools that fit, in the order in which they get machines.
 
-    The repositories take turns, so that one with many jobs does not hold all machines. The jobs of a turn, and of a
-    repository, are in the order of their age. The second value has the reasons of the other waiting jobs, which get no
-    machine. `over_budget` is Observation.over_budget.
+    The second value has the reasons of the other waiting jobs, which get no machine. `over_budget` is
+    Observation.over_budget.
     """
-    waiting: list[tuple[int, Job, list[Pool]]] = []
+    waiting: list[tuple[Job, Sequence[Pool]]] = []
     reasons: dict[JobKey, Reason] = {}
-    turns = Counter(_share(job) for job in jobs if job.status == "in_progress" and job.runner_name)
     for job in sorted(jobs, key=lambda each: (each.created_unix, each.key)):
         if job.status not in ("queued", "waiting"):
             continue
@@ -93,16 +96,8 @@ def queue(
         elif spent := over_budget.get(job.key.repository.lower()):
             reasons[job.key] = Reason("over-budget", spent)
         else:
-            waiting.append((turns[_share(job)], job, fitting))
-            turns[_share(job)] += 1
-    # `sort` keeps the order of jobs of the same turn.
-    waiting.sort(key=lambda each: each[0])
-    return [(job, fitting) for _, job, fitting in waiting], reasons
-
-
-def _share(job: Job) -> tuple[str, frozenset[str]]:
-    """Return what shares the machines of a pool: jobs with the same labels, by repository."""
-    return job.key.repository, job.labels
+            waiting.append((job, fitting))
+    return priorities.ordered(waiting, jobs, github_unix), reasons
 
 
 def is_of_another(job: Job, manager: str, pools: Sequence[Pool], others: Sequence[OtherPool]) -> bool:
@@ -151,6 +146,7 @@ def supply(
     stopped: Sequence[tuple[Machine, Offer]],
     memory: Memory,
     cost_cap: Reason | None = None,
+    bound: Mapping[str, Callable[[Job], bool]] | None = None,
 ) -> Supply:
     """Return the machines of a pool, with those of pending inserts and starts.
 
@@ -161,14 +157,17 @@ def supply(
         stopped: The machines of the pool on standby.
         memory: The memory.
         cost_cap: Supply.cost_cap.
+        bound: Supply.bound.
     """
     on = [machine.name for machine in listed if machines.counts_against_max(machine)]
     pending = [name for name, each in memory.pending.items() if each.pool == pool.name and name not in on]
     booting = [machine.name for machine in free if _boots_for_standby(machine, memory)]
     booting += [name for name in pending if memory.pending[name].job is None]
     spare = [name for name in [*(machine.name for machine in free), *pending] if name not in booting]
+    # A job whose runner is registered may also have a machine that still boots.
+    spare.sort(key=lambda name: name not in (bound or ()))
     still_stopped = [each for each in stopped if each[0].name not in memory.pending]
-    return Supply(pool, spare, booting, still_stopped, len(on) + len(pending), cost_cap)
+    return Supply(pool, spare, booting, still_stopped, len(on) + len(pending), cost_cap, bound or {})
 
 
 def _boots_for_standby(machine: Machine, memory: Memory) -> bool:
@@ -182,17 +181,16 @@ def assign_machines(
     started_for: Mapping[str, str],
     now: float,
     memory: Memory,
-    bound: Mapping[str, JobKey | None],
 ) -> JobMachines:
     """Assign machines to waiting jobs, and request new machines within each pool's maximum.
 
-    `started_for` maps the name of each machine to the slug of the job for which it was started. `bound` is
-    registrations.bound(). A new machine comes from the cheapest pool that has fewer machines than its maximum.
+    `started_for` maps the name of each machine to the slug of the job for which it was started. A new machine comes
+    from the cheapest pool that has fewer machines than its maximum.
     """
     result = JobMachines()
     for job, _ in waiting:
         memory.jobs.setdefault(slug(job.key), JobMemory()).last_seen = now
-    _assign_spare(waiting, supplies, started_for, result, bound)
+    _assign_spare(waiting, supplies, started_for, now, memory, result)
     avoid_preemptible = {
         pool.name for job, fitting in waiting if reruns.needs_standard_machine(job, memory) for pool in fitting
     }
@@ -232,35 +230,36 @@ def _assign_spare(
     waiting: Sequence[tuple[Job, Sequence[Pool]]],
     supplies: Mapping[str, Supply],
     started_for: Mapping[str, str],
+    now: float,
+    memory: Memory,
     result: JobMachines,
-    bound: Mapping[str, JobKey | None],
 ) -> None:
     """Assign the existing machines to jobs. GitHub may assign a job to any runner with its labels."""
-
-    def accepts(name: str, job: Job) -> bool:
-        """Return True if the machine would not refuse the job (gpu_agent.runner.hooks)."""
-        return name not in bound or same_run(bound[name], job.key)
-
     # First, each machine is assigned to the job for which it was started, because users expect that.
     own = {started_for[name]: (supply, name) for supply in supplies.values() for name in reversed(supply.spare)}
     for job, fitting in waiting:
         supply, name = own.get(slug(job.key), (None, ""))
-        if supply is not None and supply.pool in fitting and accepts(name, job):
+        if supply is not None and supply.pool in fitting and supply.accepts(name, job):
             result.assigned[job.key] = name
             supply.spare.remove(name)
-    # Then the jobs with the fewest pools come first, so that they get the machines that no other job can use.
-    for job, fitting in sorted(waiting, key=lambda each: len(each[1])):
-        if job.key not in result.assigned:
-            usable = ((supplies[pool.name].spare, name) for pool in fitting for name in supplies[pool.name].spare)
-            spare, name = next((each for each in usable if accepts(each[1], job)), (None, ""))
-            if spare is not None:
-                result.assigned[job.key] = name
-                spare.remove(name)
+    for job, fitting in _by_choice(waiting):
+        for pool in fitting:
+            supply = supplies[pool.name]
+            found = next((name for name in supply.spare if supply.accepts(name, job)), None)
+            if found is None or job.key in result.assigned:
+                continue
+            # With priorities, a runner is registered for the job, which GitHub may never assign.
+            if not pool.priorities or found in supply.bound or not _never_picked_up(job, memory, now):
+                result.assigned[job.key] = found
+                supply.spare.remove(found)
 
 
-def same_run(one: JobKey | None, other: JobKey) -> bool:
-    """Return True if both jobs are of the same attempt of the same run."""
-    return one is not None and one._replace(job_id=other.job_id) == other
+def _by_choice(waiting: Sequence[tuple[Job, Sequence[Pool]]]) -> list[tuple[Job, Sequence[Pool]]]:
+    """Return the jobs with the fewest pools first, so that they get the machines that no other job can use.
+
+    Jobs of pools with priorities stay in their order.
+    """
+    return sorted(waiting, key=lambda each: 0 if any(pool.priorities for pool in each[1]) else len(each[1]))
 
 
 def _start_stopped(
@@ -295,7 +294,7 @@ def _assign_booting(
     waiting: Sequence[tuple[Job, Sequence[Pool]]], supplies: Mapping[str, Supply], result: JobMachines
 ) -> None:
     """Assign the machines that boot for standby. A new machine would not be ready sooner than these."""
-    for job, fitting in sorted(waiting, key=lambda each: len(each[1])):
+    for job, fitting in _by_choice(waiting):
         booting = next((supplies[pool.name].booting for pool in fitting if supplies[pool.name].booting), None)
         if booting and job.key not in result.assigned:
             result.assigned[job.key] = booting.pop(0)
@@ -360,12 +359,18 @@ def forget_old(memory: Memory, now: float) -> None:
     memory.unassigned = {name: until for name, until in memory.unassigned.items() if until > now}
 
 
+def _needed_labels(job: Job, pool: _Pool) -> frozenset[str]:
+    """Return the labels that the pool must have for the job. A pool with priorities adds that of the job's run."""
+    return job.labels - {job.run_label} if pool.priorities else job.labels
+
+
 def pools_for(pools: Sequence[_Pool], job: Job) -> list[_Pool]:
     """Return the pools to whose runners GitHub may assign the job, by its labels and its runner groups."""
     found = [
         pool
         for pool in pools
-        if job.labels <= pool.labels and (job.runner_groups is None or pool.runner_group in job.runner_groups)
+        if _needed_labels(job, pool) <= pool.labels
+        and (job.runner_groups is None or pool.runner_group in job.runner_groups)
     ]
     # A job that names only a runner group has no labels, and the REST API does not show the group.
     return found if job.labels or len(found) == 1 else []
@@ -380,7 +385,7 @@ def _no_pool(job: Job, pools: Sequence[Pool]) -> Reason | None:
         return Reason("no-pool", detail) if names else None
     if not job.labels & (pool_labels | _LIKELY_LABELS):
         return None
-    if groups := sorted({pool.runner_group for pool in pools if job.labels <= pool.labels}):
+    if groups := sorted({pool.runner_group for pool in pools if _needed_labels(job, pool) <= pool.labels}):
         detail = f"{job.key.repository}, or this workflow of it, may not use the runner group {', '.join(groups)}"
         return Reason("no-pool", detail)
     nearest = max(pools, key=lambda pool: len(job.labels & pool.labels), default=None)

@@ -45,7 +45,7 @@ def update(pools: Mapping[str, Pool], observation: Observation, memory: Memory) 
             continue
         history.id = history.id or pending.id
         if pending.job:
-            _add_run(history, run_of(pending.job))
+            add_run(history, run_of(pending.job))
     if observation.machines is None:
         return
     listed = {machine.name: machine for machine in observation.machines}
@@ -65,7 +65,7 @@ def update(pools: Mapping[str, Pool], observation: Observation, memory: Memory) 
         # A machine that no list contained has no job: GitHub still shows that of an earlier machine of the same name.
         if job.status == "in_progress" and history and history.existed:
             history.job = job
-            _add_run(history, run_of(job))
+            add_run(history, run_of(job))
     for name, history in list(memory.histories.items()):
         entry = memory.machines.get(name)
         history.registered |= entry is not None and entry.registered
@@ -92,7 +92,7 @@ def run_of(job: Job) -> RunKey:
     return RunKey(job.key.repository, job.key.run_id)
 
 
-def _add_run(history: MachineHistory, run: RunKey) -> None:
+def add_run(history: MachineHistory, run: RunKey) -> None:
     if run not in history.runs:
         # The newest first: a machine on standby runs the last job for which it was started.
         history.runs.insert(0, run)

@@ -5,11 +5,13 @@ It applies to pools with `registeredBy: manager`. registration.py in the parent 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
 
-from ..memory import Memory, Registration, StandbyMemory
-from ..model import JobKey, Machine, Observation, Pool, Register, RemoveRunner, Runner
-from . import standby
+from ..memory import JobMemory, Memory, Registration, StandbyMemory
+from ..model import Job, JobKey, Machine, Observation, Pool, Register, RemoveRunner, Runner
+from . import records, standby
+from .names import slug
 
 # A killed manager may have sent a request that GitHub still carries out. The next request waits for this time.
 _REPEAT_AFTER_SEC = 30.0
@@ -28,27 +30,46 @@ def never_registered(machine: Machine, memory: Memory) -> bool:
     return machine.unregistered and _registration_of(machine, memory) is None
 
 
-def bound(pools: Mapping[str, Pool], observation: Observation, memory: Memory) -> dict[str, JobKey | None]:
-    """Return the machines that accept only the run of one job, each with that job.
+def bound(pools: Mapping[str, Pool], observation: Observation, memory: Memory) -> dict[str, Callable[[Job], bool]]:
+    """Return the machines whose registration is for one job, each with a function that says if it accepts a job.
 
-    They are the machines of public pools with a registration. A manager that has lost its memory does not know the job,
-    and gives such a machine no job.
+    With priorities, GitHub gives the runner only jobs with its labels. In a public pool, the agent refuses the jobs of
+    other runs. A manager that has lost its memory does not know the run, and gives such a machine no job.
     """
-    found: dict[str, JobKey | None] = {}
+    listed = {runner.name: runner.labels for runner in observation.runners or ()}
+    found: dict[str, Callable[[Job], bool]] = {}
     for machine in observation.machines or ():
-        registration = _registration_of(machine, memory)
-        if (pool := pools.get(machine.pool)) and pool.public and (registration or machine.sealed):
-            found[machine.name] = registration.job if registration else None
+        pool, begun = pools.get(machine.pool), _registration_of(machine, memory)
+        labels = None
+        if pool and pool.priorities:
+            # A registration without a runner counts until it is repeated, which may be for another job.
+            counts = begun and (not machine.unregistered or observation.now - begun.asked < _REPEAT_AFTER_SEC)
+            labels = listed.get(machine.name) or (begun.labels if begun and counts else None)
+        public = pool is not None and pool.public
+        if labels is not None or (public and (begun or machine.sealed)):
+            found[machine.name] = partial(_accepts, labels, begun.job if begun else None, public)
     return found
 
 
+def _accepts(labels: frozenset[str] | None, run: JobKey | None, public: bool, job: Job) -> bool:
+    """Return True if the runner has the labels of the job, and the job is of the same attempt of the same run."""
+    same_run = run is not None and run._replace(job_id=job.key.job_id) == job.key
+    return (labels is None or job.labels <= labels) and (same_run or not public)
+
+
 def due(
-    pool: Pool, free: Sequence[Machine], observation: Observation, memory: Memory, needed: Mapping[str, JobKey]
+    pool: Pool,
+    free: Sequence[Machine],
+    fixed: Mapping[str, Job],
+    waiting: list[tuple[Job, Sequence[Pool]]],
+    observation: Observation,
+    memory: Memory,
 ) -> Iterator[Register]:
     """Return the registrations to begin now: of machines that a job needs and that have published a key.
 
-    `needed` has the waiting job of each machine that one is assigned to. In a public pool, only these are registered,
-    and only if they are from the current template, whose agent refuses other runs.
+    In a pool with priorities and in a public pool, each runner is for one job: that of `fixed`, or with priorities the
+    first of `waiting`, which has the other jobs, each with its pools, in their order. It is then removed from the list.
+    In a public pool, a machine must be from the current template, whose agent refuses other runs.
     """
     begun = sum(registration.asked == observation.now for registration in memory.registrations.values())
     for machine in free:
@@ -59,14 +80,33 @@ def due(
         was_found_running = entry.running_since == entry.first_seen and not entry.started_for
         may_stop = pool.standby and was_found_running and observation.now - entry.first_seen < _STOP_VISIBLE_WITHIN_SEC
         requested_recently = registration is not None and observation.now - registration.asked < _REPEAT_AFTER_SEC
-        job = needed.get(machine.name) if pool.public and pool.rung_of(machine) else None
-        if pool.public and job is None:
-            continue
+        job = fixed.get(machine.name)
+        if job is None and pool.priorities:
+            job = next((each for each, fitting in waiting if pool in fitting), None)
+        wanted &= job is not None or not pool.has_runners_for_one_job
+        wanted &= not pool.public or pool.rung_of(machine) is not None
         if ready and wanted and not may_stop and not requested_recently and begun < _MOST_A_PASS:
             begun += 1
-            memory.registrations[machine.name] = Registration(machine.id, observation.now, job)
+            if job is not None:
+                waiting[:] = [each for each in waiting if each[0] is not job]
+                _give(machine, job, memory)
+            run = job.key if job and pool.public else None
+            labels = job.labels or pool.labels if job and pool.priorities else None
+            memory.registrations[machine.name] = Registration(machine.id, observation.now, run, labels)
             memory.standby.setdefault(machine.pool, StandbyMemory()).unproven = 0
-            yield Register(machine, job)
+            yield Register(machine, run, labels)
+
+
+def _give(machine: Machine, job: Job, memory: Memory) -> None:
+    """Give a machine, which may have been started for another job, to this job."""
+    entry, new = memory.machines[machine.name], slug(job.key)
+    if (earlier := entry.started_for or machine.job) != new:
+        if (loser := memory.jobs.get(earlier)) and loser.machines > 0:
+            loser.machines -= 1
+        memory.jobs.setdefault(new, JobMemory()).machines += 1
+        entry.started_for = new
+    if history := memory.histories.get(machine.name):
+        records.add_run(history, records.run_of(job))
 
 
 def _registration_of(machine: Machine, memory: Memory) -> Registration | None:

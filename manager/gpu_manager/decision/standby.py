@@ -72,7 +72,7 @@ def start(pool: Pool, machine: Machine, rung: Offer, job: Job, memory: Memory, n
     """Start a stopped machine for a job."""
     entry = memory.machines[machine.name]
     # The machine's deadlines count from this boot.
-    entry.first_seen, entry.running_since, entry.surplus_since = now, None, None
+    entry.first_seen, entry.running_since, entry.surplus_since, entry.warm_sec = now, None, None, 0
     entry.started_for = slug(job.key)
     action = Start(machine, rung, job, start_id(machine.name, rung.zone, now))
     memory.pending[machine.name] = Pending(pool.name, rung, job, action.request_id, now, is_start=True)

@@ -60,7 +60,7 @@ _PULL_REQUEST_EVENTS = ("pull_request", "pull_request_review", "pull_request_rev
 
 
 def listed_run(payload: Payload, repository: str) -> ListedRun:
-    branch, event = payload.get("head_branch") or "", payload.get("event")
+    branch, event = str(payload.get("head_branch") or ""), str(payload.get("event") or "")
     refs = [""]
     if event in _BRANCH_EVENTS:
         refs = [branch, f"refs/heads/{branch}", f"refs/tags/{branch}", payload["head_sha"]]
@@ -75,7 +75,7 @@ def listed_run(payload: Payload, repository: str) -> ListedRun:
         in_progress=payload["status"] == "in_progress",
         created=str(payload["created_at"]),
         workflows=frozenset(each.lower() for each in [*called, *(f"{repository}/{file}@{ref}" for ref in refs)]),
-        event=printable(str(event)),
+        event=printable(event),
         head_sha=str(payload.get("head_sha") or ""),
         head_branch=branch,
         repository=repository,
@@ -152,7 +152,10 @@ def ran_job(payload: Payload, repository: str) -> RanJob | None:
 
 
 def runner(payload: Payload) -> Runner:
-    return Runner(int(payload["id"]), str(payload["name"]), payload["status"] == "online", bool(payload["busy"]))
+    labels = frozenset(str(each["name"]).lower() for each in payload["labels"]) if "labels" in payload else None
+    return Runner(
+        int(payload["id"]), str(payload["name"]), payload["status"] == "online", bool(payload["busy"]), labels
+    )
 
 
 def new_runner(payload: Payload) -> NewRunner:

@@ -117,8 +117,11 @@ class Sweep:
         refusals = dict(zip(asked, answers, strict=True))
         jobs: dict[str, list[Job]] = {name: [] for name in groups_of}
         for key, of_run in found.items():
-            groups = frozenset(each.name for each in allowed[key])
-            jobs[key.repository] += (replace(job, runner_groups=groups, refusal=refusals.get(key)) for job in of_run)
+            run, groups = listed[key], frozenset(each.name for each in allowed[key])
+            jobs[key.repository] += (
+                replace(job, runner_groups=groups, event=run.event, branch=run.head_branch, refusal=refusals.get(key))
+                for job in of_run
+            )
         read = {name: (self._sweeps, tuple(part)) for name, part in jobs.items() if name not in failed}
         self._last = {
             name: last

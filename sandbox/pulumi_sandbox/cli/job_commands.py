@@ -12,7 +12,7 @@ import click
 from pulumi_sandbox.cli.world_commands import open_world, print_json, print_table
 from pulumi_sandbox.providers import sandbox_file
 from pulumi_sandbox.providers.github.actions import documents
-from pulumi_sandbox.providers.github.actions.state import COMPLETED, JOB, Actions, RunCompleted
+from pulumi_sandbox.providers.github.actions.state import COMPLETED, EVENT, JOB, Actions, RunCompleted
 from pulumi_sandbox.providers.github.repositories import Repositories
 from pulumi_sandbox.workspace import Workspace
 
@@ -61,10 +61,12 @@ def open_actions() -> Iterator[Actions]:
 )
 @click.option("--name", default="test", show_default=True, help="The job's name.")
 @click.option("--workflow", default="CI", show_default=True, help="The workflow's name.")
+@click.option("--event", default=EVENT, show_default=True, help="The event that started the run.")
 @json_option
 def queue(
-    repository: str, labels: str, group: str, scripts: tuple[str, ...], name: str, workflow: str, wants_json: bool
-) -> None:
+    repository: str, labels: str, group: str, scripts: tuple[str, ...], name: str, workflow: str, event: str,
+    wants_json: bool,
+) -> None:  # fmt: skip
     """Start a workflow run with one job."""
     runs_on = tuple(one.strip() for one in labels.split(",") if one.strip())
     if not runs_on and not group:
@@ -83,14 +85,14 @@ def queue(
                 f"  expected: a repository that a stack created, or that sandbox.yaml lists under exists: github"
             )
         run, (job_entry,) = actions.queue(
-            found, [{"name": name, "labels": runs_on, "steps": steps, "group": group}], workflow=workflow
+            found, [{"name": name, "labels": runs_on, "steps": steps, "group": group}], workflow=workflow, event=event
         )
         if wants_json:
             print_json(as_json(actions, job_entry))
             return
     click.echo(
         f"queued job {job_entry['id']} ({name}) of run {run['id']} in {found.full_name}, "
-        f"for {', '.join(runs_on) or group}"
+        f"for {', '.join(job_entry['labels']) or group}"
     )
     click.echo(f"  see it with: pulumi-sandbox job show {job_entry['id']}")
 

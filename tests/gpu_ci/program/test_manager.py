@@ -75,6 +75,7 @@ def test_no_part_of_the_deployed_manager_has_a_key() -> None:
 def test_a_second_manager_serves_the_pools_of_its_list(tmp_path: Path) -> None:
     two = stack(managerApp=MANAGER)
     two["gpu-ci:pools"]["t4"] = {**two["gpu-ci:pools"]["l4"], "standby": {"stoppedSize": 2}}
+    two["gpu-ci:pools"]["l4"] |= {"priorities": {"order": ["push"]}}
     wanted = {"gpu-ci:manager": {**ON_GOOGLE_CLOUD["gpu-ci:manager"], "others": {"batch": ["t4"]}}}
     found = run(two | wanted)
     outputs = found.outputs[STACK]
@@ -86,7 +87,10 @@ def test_a_second_manager_serves_the_pools_of_its_list(tmp_path: Path) -> None:
         ("stack", ["l4"]),
         ("stack-batch", ["t4"]),
     ]
-    assert [[other.manager for other in each.other_pools] for each in configs] == [["stack-batch"], ["stack"]]
+    assert [[(other.manager, other.priorities) for other in each.other_pools] for each in configs] == [
+        [("stack-batch", False)],
+        [("stack", True)],
+    ]
     # Each process may send half of the requests that GitHub allows.
     assert [each.managers for each in configs] == [2, 2]
     assert [row.name for row in found.of("gpu-ci:gcp:RunnerManager")] == ["manager", "manager-batch"]

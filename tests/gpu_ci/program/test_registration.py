@@ -119,6 +119,12 @@ def test_machines_that_wait_stopped_are_refused_where_runners_would_register() -
     assert load(stack(None, **standby)).specs
 
 
+def test_priorities_are_refused_where_machines_register_their_runners() -> None:
+    order = {"priorities": {"order": ["push"]}}
+    assert paths(stack(**order)) == {"gpu-ci:pools.l4.priorities"}
+    assert load(stack(owner=MANAGED, **order)).specs
+
+
 @pytest.mark.parametrize("market", ["spot", "standard"])
 def test_machines_of_the_manager_may_wait_stopped(market: str) -> None:
     found = run(stack(owner=MANAGED, market=market, standby={"stoppedSize": 3}))

@@ -148,7 +148,11 @@ MISSING = "gpu-ci:site.github.managerApp, gpu-ci:github.runnerGroup"
 
 
 def test_what_only_the_runner_manager_reads_is_told_where_the_stack_has_none() -> None:
-    climbing = L4 | {"ladder": [{"zones": ["us-central1-b"]}], "queueTimeoutSec": 900}
+    climbing = L4 | {
+        "ladder": [{"zones": ["us-central1-b"]}],
+        "queueTimeoutSec": 900,
+        "priorities": {"order": ["push"]},
+    }
     flex = {
         "kind": "gce-runners", "machineType": "a3-highgpu-1g", "zones": ["us-central1-a"], "market": "flex-start",
         "maxRunDurationSec": 3600, "max": 1,
@@ -159,6 +163,7 @@ def test_what_only_the_runner_manager_reads_is_told_where_the_stack_has_none() -
         f"gpu-ci:pools.h100.market: a new size of the group gets no flex-start machine, {manager} does; {given}",
         f"gpu-ci:pools.l4.ladder: its templates are checked, but {manager} {starts}; {given}, or leave ladder out",
         f"gpu-ci:pools.l4.queueTimeoutSec: {manager} reads this field; {given}, or remove queueTimeoutSec",
+        f"gpu-ci:pools.l4.priorities: {manager} reads this field; {given}, or remove priorities",
     ]
 
 

@@ -43,7 +43,10 @@ def test_a_sweep_sees_waiting_and_running_jobs_and_the_groups_runners(
     view = port.observe(())
     assert view.problems == ()
     assert view.unix == github.clock.unix_now
-    assert view.runners == (Runner(7, "l4-0a1b2c3d", True, True), Runner(8, "l4-ffffffff", False, False))
+    assert view.runners == (
+        Runner(7, "l4-0a1b2c3d", True, True, frozenset({"gpu"})),
+        Runner(8, "l4-ffffffff", False, False, frozenset({"gpu"})),
+    )
     assert ids(view.jobs) == [11, 12, 13]
     assert view.jobs is not None
     assert view.jobs[0] == Job(
@@ -55,6 +58,8 @@ def test_a_sweep_sees_waiting_and_running_jobs_and_the_groups_runners(
         workflow="CI",
         url="https://github.example/example-org/kernels/actions/runs/1/job/11",
         runner_groups=frozenset({"gpu"}),
+        event="push",
+        branch="main",
     )
     assert view.jobs[1].runner_name == "l4-0a1b2c3d"
 

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from click.testing import CliRunner, Result
 from pulumi_sandbox.cli.job_commands import job as command
+from pulumi_sandbox.providers.github.actions import documents
 from pulumi_sandbox.providers.github.actions.state import Actions
 from pulumi_sandbox.providers.github.repositories import Repositories
 from pulumi_sandbox.world.store import World
@@ -47,6 +48,17 @@ def take(world: World, name: str = "vm-1") -> tuple[Actions, dict[str, Any]]:
     assert actions.runner_of(credential) is not None
     assert actions.assign(runner["id"], "orgs/acme") is not None
     return actions, actions.runners("orgs/acme")[0].outputs
+
+
+def test_a_job_has_the_event_and_the_label_of_its_run(project: World) -> None:
+    queued = json.loads(
+        run(
+            *QUEUE[:3], "--labels", "gpu,run-${{ github.run_id }}", "--run", "ls", "--event", "schedule", "--json"
+        ).stdout
+    )
+    assert queued["labels"] == ["gpu", f"run-{queued['run_id']}"]
+    actions = Actions(project, Repositories(project, ("acme/*",)))
+    assert documents.run(actions.run(queued["run_id"]))["event"] == "schedule"
 
 
 def test_a_job_is_queued_for_the_runners_that_another_process_serves(project: World) -> None:

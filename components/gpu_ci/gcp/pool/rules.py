@@ -13,7 +13,7 @@ import gpu_catalog as catalog
 from pydantic_core import InitErrorDetails
 
 from ...errors import Problem, at_path, invalid, raise_problems, shape
-from ...machines.rules import DEFAULT_RUN_LIMIT_SEC
+from ...machines.rules import DEFAULT_RUN_LIMIT_SEC, PRIORITIES_OF_OWN_RUNNERS, REMOVE_PRIORITIES
 from ..machine.args import GpuMachineArgs
 from ..machine.rules import LOCAL_SSD_GIB, RUN_LIMIT_SEC, has_local_disks
 
@@ -129,10 +129,10 @@ def secrets(values: Any, others: Mapping[str, Any]) -> Any:
 
 
 def problems_with_runners(choices: Mapping[str, Any], registers: bool) -> list[Problem]:
-    """Return the problems of fields that do not work in a pool with runners: driver.source cos, standby and secrets.
+    """Return the problems of fields that do not work in a pool with runners, such as driver.source cos.
 
-    With `registers`, its machines register their runners themselves. Otherwise, the model reports the last two, because
-    it gets the wiring of the runner manager.
+    With `registers`, its machines register their runners themselves. Otherwise, the model reports standby, priorities
+    and secrets, because it gets the wiring of the runner manager.
     """
     runner, driver = choices.get("runner"), choices.get("driver")
     docker = runner.get("docker") if isinstance(runner, Mapping) else None
@@ -146,6 +146,9 @@ def problems_with_runners(choices: Mapping[str, Any], registers: bool) -> list[P
     if registers and (warm := choices.get("warm")):
         text, rule = _NO_WARM_FOR_OWN_RUNNERS, "warm-of-own-runners"
         found.append(Problem("warm", text, shape(warm), "nothing here", "remove warm", rule))
+    if registers and (given := choices.get("priorities")):
+        text, hint, rule = PRIORITIES_OF_OWN_RUNNERS, REMOVE_PRIORITIES, "priorities-of-own-runners"
+        found.append(Problem("priorities", text, shape(given), "nothing here", hint, rule))
     if registers and docker != "rootful" and (given := choices.get("secrets")):
         text, expected = _SECRETS_UNREADABLE, "nothing here, or runner.docker: rootful"
         found.append(Problem("secrets", text, shape(given), expected, _USE_OTHER_SECRETS, "secrets-unreadable"))

@@ -131,7 +131,7 @@ class RunnerPoolArgs(MachinePoolArgs, GpuMachineArgs, PoolArgs):
         if self.ladder:
             text = "its templates are checked, but only the runner manager starts machines there"
             yield f"{path}.ladder: {text}; {hint}, or leave ladder out"
-        for name in ("price_ceiling_usd", "max_usd_per_day", "queue_timeout_sec", "warm"):
+        for name in ("price_ceiling_usd", "max_usd_per_day", "queue_timeout_sec", "warm", "priorities"):
             if getattr(self, name):
                 key = to_camel(name)
                 yield f"{path}.{key}: only the runner manager reads this field; {hint}, or remove {key}"

@@ -29,6 +29,7 @@ from .rules import (
     ControllerVersion,
     InstallationId,
     Label,
+    PriorityClassName,
     PrivateKey,
     ScaleSetName,
     Script,
@@ -152,6 +153,12 @@ class RunnerChoices(Args):
         ge=1,
         validate_default=True,
         description="the part of that memory that processes may share (/dev/shm), in GiB",
+    )
+    priority_class_name: PriorityClassName | None = Field(
+        default=None,
+        examples=["merge-queue"],
+        description="an existing PriorityClass, or with queue a WorkloadPriorityClass of Kueue, by which waiting "
+        "runners get GPUs (docs/operate/a-job-waits.md#priorities)",
     )
     allow_sudo: StrictBool = Field(
         default=False, description="whether steps may use sudo, which requires podSecurity baseline in the namespace"

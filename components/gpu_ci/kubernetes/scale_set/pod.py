@@ -70,6 +70,7 @@ def template(args: RunnerScaleSetArgs, files_name: pulumi.Output[str] | None) ->
         if isinstance(args.container_mode, KubernetesNovolume)
         else _on_gpu_nodes(args)
     )
+    spec |= _priority(args) if not jobs_in_pods else {}
     return {"metadata": _metadata(args, has_gpus=not jobs_in_pods), "spec": spec}
 
 
@@ -88,6 +89,7 @@ def job_pod(args: RunnerScaleSetArgs) -> dict[str, Any]:
     owner = storage.ownership(args.cache, RUNNER_UID)
     spec = {
         **_on_gpu_nodes(args),
+        **_priority(args),
         # This list replaces the Secret that the hooks create from the workflow's container.credentials
         # (mergePodSpecWithOptions in actions/runner-container-hooks@cf62bcc: packages/k8s/src/k8s/utils.ts).
         **pull_secrets(args.image_pull_secrets),
@@ -136,6 +138,8 @@ def container_mode(args: RunnerScaleSetArgs) -> dict[str, Any]:
 def _metadata(args: RunnerScaleSetArgs, *, has_gpus: bool) -> dict[str, Any]:
     """Return the metadata of a pod. Only pods with GPUs wait in a queue of Kueue, which counts nothing else."""
     labels = {kueue_labels.QUEUE: args.queue} if args.queue and has_gpus else {}
+    if labels and args.priority_class_name:
+        labels[kueue_labels.PRIORITY_CLASS] = args.priority_class_name
     return {**({"labels": labels} if labels else {}), "annotations": ANNOTATIONS}
 
 
@@ -211,6 +215,11 @@ def _resources(args: RunnerScaleSetArgs, *, gpus: bool) -> dict[str, Any]:
 def _runner_resources() -> dict[str, Any]:
     """Return the resources of a runner whose jobs run in separate pods. pytorch/ci-infra uses the same values."""
     return {"requests": {"cpu": "750m", "memory": "1Gi"}, "limits": {"memory": "1Gi"}}
+
+
+def _priority(args: RunnerScaleSetArgs) -> dict[str, Any]:
+    """Return the class of a pod with GPUs that is in no queue. Kueue sorts its queues by a label instead."""
+    return {"priorityClassName": args.priority_class_name} if args.priority_class_name and not args.queue else {}
 
 
 def _on_gpu_nodes(args: RunnerScaleSetArgs) -> dict[str, Any]:

@@ -10,6 +10,7 @@ from pydantic import AfterValidator, Field
 
 from ... import versions
 from ...errors import invalid
+from ..name_types import Name
 
 # The name of a scale set is also the name of its Helm release, so capitals and underscores are not allowed. The chart
 # limits the length (actions/actions-runner-controller@9bb16ae: charts/gha-runner-scale-set/templates/
@@ -95,6 +96,16 @@ def _key(value: str) -> str:
     return value
 
 
+def _priority_class(value: str) -> str:
+    if value.startswith("system-"):
+        raise invalid(
+            "is a class of Kubernetes itself, for which the scheduler would evict any other pod",
+            "reserved-name",
+            safe_hint="use a class of your own",
+        )
+    return value
+
+
 def minor(version: str) -> str:
     """Return the minor version, such as 0.13. The controller compares only this part of a version.
 
@@ -131,4 +142,5 @@ PrivateKey = Annotated[str, AfterValidator(_key)]
 ControllerVersion = Annotated[str, Field(pattern=r"^[0-9]+\.[0-9]+\.[0-9]+$"), AfterValidator(_same_minor)]
 # The same chart: each "must be a non-empty string of less than 256 characters".
 Label = Annotated[str, Field(min_length=1, max_length=255)]
+PriorityClassName = Annotated[Name, AfterValidator(_priority_class)]
 Script = Annotated[str, AfterValidator(_script)]

@@ -41,14 +41,18 @@ def entry(**changes: Any) -> dict[str, Any]:
 
 def test_the_manager_reads_the_entry() -> None:
     pool = pytest.importorskip("gpu_manager.suppliers.ec2.pool").Ec2Pool
+    from gpu_manager.model import Priorities
     from pydantic import TypeAdapter
 
-    found = json.dumps(entry(ladder=LADDER, maxRunDurationSec=7200, maxUsdPerDay=50, queueTimeoutSec=1800))
+    order = {"order": ["merge_group", "push:main"], "repositoryShare": 0.5}
+    given = {"maxRunDurationSec": 7200, "maxUsdPerDay": 50, "queueTimeoutSec": 1800, "priorities": order}
+    found = json.dumps(entry(ladder=LADDER, **given))
     for made_up, real in {"-template-id:": "lt-", "-security-group-id": "sg-"}.items():
         for name in ("a10g-us-east-2-g6-xlarge-6f1c7a", "a10g-us-east-2", "a10g"):
             found = found.replace(f'"{name}{made_up}', f'"{real}0a1b2c3d4e5f60718' + (":" if ":" in made_up else ""))
     read = TypeAdapter(pool).validate_json(found)
     assert (read.max_run_duration_sec, read.max_usd_per_day, read.queue_timeout_sec) == (7200, 50, 1800)
+    assert read.priorities == Priorities(("merge_group", "push:main"), 1800, 0.5)
     assert (read.account, read.mailbox.bucket, read.rungs[-1].region) == ("123456789012", "mailbox-1", "us-east-2")
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from typing import Any
 
-from pulumi_sandbox.providers.github.actions.state import BRANCH, COMPLETED, DEFAULT_GROUP_ID
+from pulumi_sandbox.providers.github.actions.state import BRANCH, COMPLETED, DEFAULT_GROUP_ID, EVENT
 from pulumi_sandbox.providers.github.repositories import Repository, number
 from pulumi_sandbox.providers.github.world import DEFAULT_GROUP
 from pulumi_sandbox.providers.inputs import text_of
@@ -28,11 +28,6 @@ def repository(row: Repository) -> Json:
     return {"id": row.id, "name": row.name, "full_name": row.full_name, "private": row.private}
 
 
-def event(row: Json) -> str:
-    """Return the event of a run. A run of an earlier version has no fork."""
-    return "pull_request" if row.get("fork") else "push"
-
-
 def fork(row: Json) -> Json:
     """Return the repository of a run's commit. Its number depends on its name alone."""
     name = f"{row['fork']}/{row['repository'].partition('/')[2]}" if row.get("fork") else row["repository"]
@@ -48,7 +43,7 @@ def run(row: Json) -> Json:
         "head_repository": fork(row),
         "repository": fork({**row, "fork": ""}),
         "run_attempt": row["attempt"],
-        "event": event(row),
+        "event": row.get("event", EVENT),  # a run of an earlier version has none
         "path": row["path"],
         "status": row["status"],
         "conclusion": row["conclusion"],

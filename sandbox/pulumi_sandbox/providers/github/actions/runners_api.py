@@ -12,7 +12,7 @@ from gpu_catalog import staleness
 
 from pulumi_sandbox.providers.github.actions import documents
 from pulumi_sandbox.providers.github.actions.documents import WEB
-from pulumi_sandbox.providers.github.actions.state import BRANCH, DEFAULT_GROUP_ID, IN_PROGRESS, WRITER, Actions
+from pulumi_sandbox.providers.github.actions.state import BRANCH, DEFAULT_GROUP_ID, EVENT, IN_PROGRESS, WRITER, Actions
 from pulumi_sandbox.providers.github.repositories import Repository
 from pulumi_sandbox.providers.github.rest import Refused, Request, Route, paged
 from pulumi_sandbox.providers.github.types import same_name
@@ -200,7 +200,7 @@ class RunnerProtocol:
             "GITHUB_ACTIONS": "true",
             "GITHUB_ACTOR": run.get("fork") or WRITER,
             "GITHUB_API_URL": call.address or API,
-            "GITHUB_EVENT_NAME": documents.event(run),
+            "GITHUB_EVENT_NAME": run.get("event", EVENT),
             "GITHUB_JOB": job["name"],
             "GITHUB_REF": f"refs/heads/{BRANCH}",
             "GITHUB_REF_NAME": BRANCH,

@@ -23,7 +23,7 @@ COMMENT = "github:rest/issueComment:IssueComment"
 
 QUEUED, IN_PROGRESS, COMPLETED = "queued", "in_progress", "completed"
 SUCCESS, FAILURE, CANCELLED = "success", "failure", "cancelled"
-BRANCH = "main"
+EVENT, BRANCH = "push", "main"
 WRITER = "octocat"
 """The only person with write access to the repositories."""
 DEFAULT_GROUP_ID = 1
@@ -106,9 +106,15 @@ class Actions:
     # -- the queue ----------------------------------------------------------------------------------------------------
 
     def queue(
-        self, repository: Repository, jobs: Sequence[Mapping[str, Any]], *, workflow: str = "CI", fork: str = ""
+        self,
+        repository: Repository,
+        jobs: Sequence[Mapping[str, Any]],
+        *,
+        workflow: str = "CI",
+        event: str = EVENT,
+        fork: str = "",
     ) -> tuple[Outputs, list[Outputs]]:
-        """Start a run with these jobs for a push. The file of the workflow has the workflow's name in lower case.
+        """Start a run with these jobs for an event. The file of the workflow has the workflow's name in lower case.
 
         With `fork`, the login of its owner, it is for a new pull request, which has the number of the run.
         A job has `name`, `labels`, `steps` with `name` and `run`, and maybe the `group` that runs-on names, which the
@@ -120,6 +126,7 @@ class Actions:
             "id": number,
             "repository": repository.full_name,
             "workflow": workflow,
+            "event": "pull_request" if fork else event,
             "number": self.world.next_number(f"github-run-number/{key}"),
             "attempt": 1,
             "path": f".github/workflows/{workflow.lower()}.yml",
@@ -152,7 +159,7 @@ class Actions:
             "attempt": run["attempt"],
             "position": position,
             "name": definition["name"],
-            "labels": list(definition["labels"]),
+            "labels": [one.replace("${{ github.run_id }}", str(run["id"])) for one in definition["labels"]],
             "status": QUEUED,
             "conclusion": None,
             "createdAt": self.now(),

@@ -61,7 +61,8 @@ def test_a_job_is_seen_from_the_queue_to_its_end(hub: Hub, manager: GithubAdapte
     machine = hub.runner("l4-0a1b2c3d", labels=("self-hosted", "gpu")).connect()
     assert machine.take() == first
     view = manager.observe(())
-    assert view.runners == (Runner(machine.id, "l4-0a1b2c3d", True, True),)
+    labels = frozenset({"self-hosted", "gpu"})
+    assert view.runners == (Runner(machine.id, "l4-0a1b2c3d", True, True, labels),)
     assert {(job.key.job_id, job.status, job.runner_name) for job in view.jobs or ()} == {
         (first, "in_progress", "l4-0a1b2c3d"),
         (second, "queued", ""),
@@ -76,7 +77,7 @@ def test_a_job_is_seen_from_the_queue_to_its_end(hub: Hub, manager: GithubAdapte
 
 def test_an_idle_runner_is_removed_and_one_that_is_gone_is_no_error(hub: Hub, manager: GithubAdapter) -> None:
     machine = hub.runner().connect()
-    runner = Runner(machine.id, "vm-1", True, False)
+    runner = Runner(machine.id, "vm-1", True, False, frozenset({"gpu"}))
     assert manager.observe(()).runners == (runner,)
     assert manager.remove_runner(runner) is True
     assert manager.remove_runner(runner) is True
