@@ -99,6 +99,7 @@ CHANGES: list[tuple[type[Component], dict[str, Any], dict[str, str]]] = [
     (RunnerScaleSet, {"min_idle": 1}, RELEASED),
     (RunnerScaleSet, {"pool": "other"}, RELEASED),
     (RunnerScaleSet, {"queue": "vision"}, RELEASED),
+    (RunnerScaleSet, {"priority_class_name": "ci-high"}, RELEASED),
     (RunnerScaleSet, {"environment": {"A": "1"}}, RELEASED),
     (RunnerScaleSet, {"tolerations": [TOLERATION]}, RELEASED),
     (RunnerScaleSet, {"namespace": "other"}, dict.fromkeys(("release", "registered", "app", "files"), REPLACE)),
