@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, ExitStack
 from typing import Any
 
 import pytest
+from gpu_ci.kubernetes import kueue_labels
 from gpu_smoke.nodes.command import Api as ProverApi
 from gpu_smoke.nodes.command import RefusedError
 from gpu_smoke.nodes.decision import FAILURE as FAILURE_KEY
@@ -88,6 +90,24 @@ def test_a_runner_in_the_quota_runs_and_the_next_one_waits(pools: Pools, proved:
     creator = "ARC, " if charts.ARC else ""
     proved("runner within the quota", "runs on a GPU node", f"{creator}Kueue, scheduler, KWOK")
     proved("next runner", waits, "Kueue")
+
+
+def test_of_two_waiting_runners_the_one_with_the_higher_class_runs_first(pools: Pools, proved: Proved) -> None:
+    for number, name in enumerate(("night", "merge")):
+        given = {"apiVersion": KUEUE, "kind": "WorkloadPriorityClass", "metadata": {"name": name}, "value": number}
+        pools.api.apply(given)
+
+    def of_class(name: str) -> AbstractContextManager[list[dict[str, Any]]]:
+        return pools.runners(name, metadata={"labels": {kueue_labels.QUEUE: QUEUE, kueue_labels.PRIORITY_CLASS: name}})
+
+    with ExitStack() as waiting:
+        with pools.runners() as [first]:
+            until(lambda: pools.state(first) == "gpu", "the first runner runs")
+            [night], [merge] = (waiting.enter_context(of_class(name)) for name in ("night", "merge"))
+            until(lambda: "insufficient" in pools.state(night) and "insufficient" in pools.state(merge), "both wait")
+        until(lambda: "gpu" in (pools.state(night), pools.state(merge)), "one runs")
+        assert pools.state(merge) == "gpu"
+    proved("runner of a higher class, also waiting", "runs before an older one", "Kueue")
 
 
 def test_no_runner_runs_on_a_node_before_the_node_has_passed_a_check(pools: Pools, proved: Proved) -> None:
