@@ -334,6 +334,7 @@ class FakeCompute:
         if chance.random() < 0.5:
             error = InsertError("no-capacity", "none within the wait") if vm.in_vain else None
             self.world.operations[operation] = (vm.waits_until, error, vm.machine.name)
+            vm.listed_at = min(vm.listed_at, vm.waits_until)
 
     @property
     def channel(self) -> FakeCompute:

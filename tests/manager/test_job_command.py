@@ -203,6 +203,29 @@ def test_a_job_that_does_not_end_is_given_up(managed: Callable[[str], None], cap
     assert capfd.readouterr().err == "end\n"
 
 
+@pytest.mark.parametrize("priorities", [{}, {"priorities": {"order": ["push"]}}])
+def test_the_older_jobs_of_an_example_are_queued_first_and_cancelled_in_the_end(
+    managed: Callable[[str], None], monkeypatch: pytest.MonkeyPatch, world: World, priorities: dict[str, Any]
+) -> None:
+    asked: list[tuple[str, ...]] = []
+
+    def sandbox(*words: str, json_out: bool = True) -> dict[str, Any]:
+        asked.append(words)
+        number = 50000 + sum(each[1] == "queue" for each in asked)
+        if words[1] == "queue":
+            world.insert(Record(JOB, str(number), "test", "", {}, attempt(number, "completed", number), "api"))
+        return {"id": number, "name": "", "labels": [], "html_url": "", "steps": [], "conclusion": "success"}
+
+    pool = {"name": "l4", "runnerGroup": "gpu", "labels": ["gpu"], "rungs": [], **priorities}
+    monkeypatch.setattr(job, "configuration", lambda *_: {"github": {"appId": 1, "owner": "acme"}, "pools": [pool]})
+    monkeypatch.setattr(job, "sandbox", sandbox)
+    assert job.run_job("staging", "", "", job.EXAMPLES["priority"], job.Terminal()) == 0
+    assert [words[words.index("--event") + 1] for words in asked if words[1] == "queue"] == ["schedule", "merge_group"]
+    labels = "gpu,run-${{ github.run_id }}" if priorities else "gpu"
+    assert {words[words.index("--labels") + 1] for words in asked if words[1] == "queue"} == {labels}
+    assert [words[2] for words in asked if words[1] in ("cancel", "show")] == ["50001", "50002"]
+
+
 def test_a_stack_that_is_not_up_is_refused_with_the_command_that_brings_it_up(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

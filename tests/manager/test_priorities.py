@@ -10,7 +10,7 @@ from gpu_manager.decision.decide import Decision, decide
 from gpu_manager.decision.jobs import is_of_another
 from gpu_manager.decision.names import slug
 from gpu_manager.loop import Event
-from gpu_manager.memory import JobMemory, Memory, Registration, from_json, to_json
+from gpu_manager.memory import JobMemory, MachineMemory, Memory, Registration, from_json, to_json
 from gpu_manager.model import (
     Delete,
     Insert,
@@ -140,6 +140,12 @@ def test_the_first_job_without_a_runner_gets_the_machine_that_is_ready() -> None
     assert [each.run_id for each in booted.memory.histories[name].runs] == [12]
 
 
+def test_two_machines_that_are_ready_get_different_jobs() -> None:
+    vms = (ready(), ready("l4-b", id="43"))
+    decision = decided(of("schedule", 1), of("merge_group", 2), pool=replace(L4, max=2), machines=vms)
+    assert registered(decision) == [("l4-a", only_for(2)), ("l4-b", only_for(1))]
+
+
 def test_without_priorities_a_runner_has_the_labels_of_its_pool() -> None:
     decision = decided(job(), pool=replace(POOL, registered_by="manager"), machines=(ready(),))
     assert decision.actions == (Register(ready(), None),)
@@ -179,6 +185,40 @@ def test_a_runner_whose_job_is_gone_is_removed_and_holds_no_job_back() -> None:
     assert later.actions == (RemoveRunner(idle("l4-a", *only_for(1)), vm, "no queued job needs it"),)
     started = decided(night, pool=replace(L4, max=2), machines=(vm,), runners=(idle("l4-a", *only_for(1)),))
     assert [type(each) for each in started.actions] == [Insert]
+
+
+def test_a_manager_without_its_memory_gives_a_runner_to_no_job_without_its_labels() -> None:
+    """The machine was started for a job of a schedule, and its runner was registered for one of the merge queue."""
+    night = of("schedule", 2)
+    vm = ready(sealed=True, job=slug(night.key))
+    decision = decided(night, machines=(vm,), runners=(idle("l4-a", *only_for(1)),))
+    assert (decision.assigned, decision.reasons[night.key].code) == ({}, "at-max")
+
+
+def test_a_job_with_a_runner_leaves_the_machine_that_boots_for_it_to_the_next_job() -> None:
+    merge, night = of("merge_group", 1), of("schedule", 2)
+    vms = (machine("l4-b", "STAGING", registered_by="manager", job=slug(merge.key)), ready(sealed=True))
+    memory = Memory(machines={"l4-a": MachineMemory("l4", NOW - 60, started_for=slug(merge.key))})
+    runners = (idle("l4-a", *only_for(1)),)
+    decision = decided(merge, night, memory=memory, pool=replace(L4, max=2), machines=vms, runners=runners)
+    assert (decision.actions, decision.assigned) == ((), {merge.key: "l4-a", night.key: "l4-b"})
+
+
+def test_a_job_of_several_pools_keeps_its_class() -> None:
+    merge = replace(of("merge_group", 1), labels=frozenset({"gpu", "run-11"}))
+    other = replace(L4, name="t4", labels=frozenset({"gpu", "t4"}))
+    free = observe(jobs=(of("schedule", 2), merge), machines=(machine("l4-a", "STAGING", registered_by="manager"),))
+    assert decide([L4, replace(other, max=1)], free, Memory()).assigned[merge.key] == "l4-a"
+
+
+def test_a_request_that_was_lost_with_its_job_counts_as_no_machine() -> None:
+    waiting = of("schedule", 1)
+    memory = decided(waiting).memory
+    # A restarted manager cannot read the repository, so it does not know that the job still waits.
+    unread = frozenset({"example-org/kernels"})
+    for later in (10, 80):
+        memory = decided(memory=memory, now=NOW + later, unread=unread).memory
+    assert (memory.pending, [each.machines for each in memory.jobs.values()]) == ({}, [0])
 
 
 def test_another_job_of_the_same_run_or_one_without_its_label_can_take_that_runner() -> None:
@@ -235,8 +275,11 @@ def test_a_reason_has_the_class_and_the_number_of_jobs_before() -> None:
     waiting = [of("schedule", 1, age=700), of("merge_group", 2), of("pull_request", 3), plain]
     runs = of("push:main", 5, status="in_progress", runner_name="l4-z")
     busy = machine("l4-z", registered_by="manager", sealed=True)
-    reasons = decided(*waiting, runs, machines=(busy,)).reasons
-    full = "1 of 1 machines are in use; class"
+    # A job that waits only for GitHub is not before others.
+    assigned, vm = of("merge_group", 6), ready("l4-y", sealed=True)
+    found = {"machines": (busy, vm), "runners": (idle("l4-y", *only_for(6)),)}
+    reasons = decided(*waiting, runs, assigned, pool=replace(L4, max=2), **found).reasons
+    full = "2 of 2 machines are in use; class"
     assert {key.job_id: each.detail for key, each in reasons.items()} == {
         2: f"{full} 1 of 5 (merge_group); the next ready machine is for it",
         1: f"{full} 4 of 5 (schedule), raised to 3 by its wait; jobs before it: 1",

@@ -6,6 +6,7 @@ from dataclasses import replace
 from datetime import UTC, datetime
 
 import pytest
+from gpu_manager.decision import standby
 from gpu_manager.decision.decide import Decision, decide
 from gpu_manager.decision.warm import size
 from gpu_manager.memory import MachineMemory, Memory, StandbyMemory
@@ -110,3 +111,9 @@ def test_a_machine_of_an_old_template_does_not_wait() -> None:
     first = decide([WARM], observe(machines=(old,)), waiting())
     later = observe(machines=(old,), now=NOW + 40, github_unix=NOW + 40)
     assert of(Delete, decide([WARM], later, first.memory))
+
+
+def test_a_machine_that_waited_and_starts_again_has_the_time_of_a_boot_only() -> None:
+    memory = Memory(machines={"l4-a": MachineMemory("l4", NOW, warm_sec=600)})
+    standby.start(POOL, machine("l4-a", "TERMINATED"), POOL.rungs[0], job(), memory, NOW)
+    assert memory.machines["l4-a"].warm_sec == 0
