@@ -16,6 +16,7 @@ from typing import Any
 import pytest
 import yaml
 from pulumi_sandbox.providers.gcp.compute.vm_store import INSTANCE
+from pulumi_sandbox.providers.github.actions.runs_api import CHECK_RUN
 from pulumi_sandbox.providers.rsa_key import private_key
 from pulumi_sandbox.workspace import Workspace
 from pulumi_sandbox.world.store import World
@@ -41,11 +42,11 @@ def staging(shared: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[
     runner.close()
 
 
-def make_job(runner: SandboxRunner, *scripts: str) -> subprocess.Popen[str]:
+def make_job(runner: SandboxRunner, *scripts: str, example: str = "") -> subprocess.Popen[str]:
     """Start `gpu-ci job`, as `make job` does."""
     steps = [word for script in scripts for word in ("--run", script)]
     return subprocess.Popen(
-        [GPU_CI, "job", "--stack", "staging", *steps],
+        [GPU_CI, "job", "--stack", "staging", "--example", example, *steps],
         cwd=runner.project,
         env=environment(runner),
         stdout=subprocess.PIPE,
@@ -79,6 +80,27 @@ def test_a_job_that_is_cancelled_while_it_runs_ends_and_its_machine_goes(staging
     rest, _ = process.communicate(timeout=240)
     assert process.returncode == 1, begun + rest
     assert staging.json("job", "show", number, "--json")["conclusion"] == "cancelled"
+    assert machines(staging) == []
+
+
+def test_a_job_whose_gpu_fails_runs_again_on_another_machine(staging: SandboxRunner) -> None:
+    output, _ = (process := make_job(staging, example="broken-gpu")).communicate(timeout=240)
+    assert process.returncode == 0, output
+    shown = [line.split(" s  ", 1)[1].split(maxsplit=1) for line in output.splitlines() if " s  " in line]
+    texts = {kind: [text for name, text in shown if name == kind] for kind, _ in shown}
+    title = "GPU fault (Xid 79), not your change"
+    assert [text.split(": ")[1] for text in texts["deleted"]] == ["gpu-fault", "job-done"]
+    assert [len(texts[kind]) for kind in ("gpu-fault", "rerun", "requested")] == [1, 1, 2]
+    assert [text.split(": ")[1] for text in texts["check-run"]] == [title]
+    [check] = [row for row in staging.world() if row["type"] == CHECK_RUN]
+    assert (check["outputs"]["conclusion"], check["outputs"]["output"]["title"]) == ("neutral", title)
+    where = staging.folder / "manager"
+    asked = [GPU_CI, "explain", check["outputs"]["details_url"], "--config", where / "manager.json"]
+    explained = subprocess.run(
+        [*asked, "--state", where / "state.sqlite"], cwd=staging.project, env=environment(staging), capture_output=True,
+        text=True, check=True,
+    )  # fmt: skip
+    assert f"{title}; the manager runs it again once" in explained.stdout
     assert machines(staging) == []
 
 

@@ -12,7 +12,7 @@ from gpu_manager.cli.run_command import is_idle
 from gpu_manager.decision.decide import Decision, decide
 from gpu_manager.decision.names import slug
 from gpu_manager.loop import Manager
-from gpu_manager.memory import GpuFault, LostJob, MachineHistory, MachineMemory, Memory
+from gpu_manager.memory import GpuFault, LostJob, MachineMemory, Memory
 from gpu_manager.model import Delete, End, JobKey, RanJob, Report, Rerun, Run
 from gpu_manager.ports import GithubView, Refused, Unavailable
 
@@ -175,19 +175,21 @@ def test_a_check_run_that_github_does_not_answer_keeps_the_manager_at_work() -> 
     assert (world.did, idle) == (["rerun"], False)
 
 
-def test_a_job_that_no_pass_saw_is_found_by_the_runner_of_its_machine() -> None:
+def test_a_job_that_no_pass_saw_is_found_at_once_by_the_runner_of_its_machine() -> None:
     """A machine refuses a job within a second."""
-    history = MachineHistory("l4-a", "l4", "us-central1-a", "g2-standard-8", "spot", NOW - 900, id="7", existed=True)
-    history.on, history.end, history.gone, history.asked = [(NOW - 800, NOW - 600)], XID, NOW - 500, NOW - 500
-    history.runs = [RUN]
     at = datetime.fromtimestamp(NOW - 700, UTC)
     of_job = JobOfMachine(
         repository=LOST.repository, run=11, attempt=1, id=1, created=at, started=at, completed=at, conclusion="failure"
     )
-    world = Answering(view=GithubView(NOW, (), (), {RUN: failed_run()}), jobs_of_runs=(RanJob("l4-a-7", of_job),))
-    store = Kept()
-    store.memory = Memory(ended={"l4-a-7": history})
-    loop = Manager([POOL], world, world, store, lambda: world.now)
-    assert [each.kind for each in loop.step().events] == ["gpu-fault"]
-    loop.step()
+    listed = replace(BROKEN, id="7", on_unix=NOW - 800, off_unix=NOW - 600, end=replace(XID, run=RUN))
+    view = GithubView(NOW, (), (), {RUN: failed_run()})
+    world = Answering(listed=(listed,), view=view, jobs_of_runs=(RanJob("l4-a-7", of_job),))
+    loop = Manager([POOL], world, world, Kept(), lambda: world.now)
+    kinds, idle = [], []
+    for _ in range(4):
+        result = loop.step()
+        kinds += [each.kind for each in result.events]
+        idle.append(is_idle(result))
+        world.listed, world.now = (), world.now + 1
+    assert (kinds, idle) == (["delete", "gpu-fault", "check-run", "rerun"], [False] * 4)
     assert world.did == [TITLE, "rerun"]

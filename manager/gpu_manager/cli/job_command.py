@@ -58,6 +58,7 @@ class Example(NamedTuple):
 
 # The sandbox's emulation of a machine reads this file as the kernel's log (gpu_agent_sandbox/system.py).
 _BREAKS = """\
+sleep 2
 if [ "$GITHUB_RUN_ATTEMPT" = 1 ]; then
   echo "NVRM: Xid (PCI:0000:00:04): 79, GPU has fallen off the bus." >> "$GPU_AGENT_SANDBOX_MACHINE/kernel.log"
   echo "RuntimeError: CUDA error: unspecified launch failure"
@@ -370,6 +371,8 @@ def run_manager(
         while process.poll() is None or not lines.empty():
             for event in events(lines):
                 machines.handle(event)
+                if event["event"] == "gpu-fault":  # the job runs again soon
+                    last_busy = time.monotonic()
             machines.read_serial_ports()
             ended = newest_attempt(world, job)["status"] == COMPLETED
             for other in older if ended else ():

@@ -37,7 +37,9 @@ def runs_to_read(memory: Memory) -> frozenset[RunKey]:
 
 def is_open(memory: Memory) -> bool:
     """Return True if a job may still be run again, or its commit still gets its check run."""
-    return any(each.failed is None or _is_unreported(each) for each in memory.faults.values())
+    histories = [*memory.histories.values(), *memory.ended.values()]
+    is_asked = any(each.end and each.end.fault and not each.job for each in histories)
+    return is_asked or any(each.failed is None or _is_unreported(each) for each in memory.faults.values())
 
 
 def due(observation: Observation, memory: Memory) -> Iterator[Report]:

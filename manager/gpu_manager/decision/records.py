@@ -126,8 +126,10 @@ def _end(name: str, observation: Observation, memory: Memory) -> None:
     history = memory.histories.pop(name)
     if not history.existed:
         return
-    # The first question is a minute later: GitHub may list a job after its machine is gone.
-    history.gone = history.asked = history.gone or observation.now
+    # The first question is a minute later: GitHub may list a job after its machine is gone. A job that may have to run
+    # again, and that no pass saw, cannot wait.
+    history.gone = history.gone or observation.now
+    history.asked = 0.0 if history.end and history.end.fault and not history.job else history.gone
     if history.on and history.on[-1][1] is None:
         begin = history.on[-1][0]
         history.on[-1] = (begin, max(history.gone, begin))
