@@ -54,7 +54,7 @@ def test_a_pool_whose_image_cannot_be_pulled_gets_no_scale_set(unproven: Brought
     )
     names = [name for _, name in unproven.done]
     assert "a10g-nodes-nodes" in names
-    assert [name for name in names if name.startswith("a10g-runners")] == []
+    assert [name for name in names if name.startswith("a10g-runners-")] == []
 
 
 PLUGIN = "example-ci-plugin-nvidia-device-plugin"

@@ -36,7 +36,7 @@ def test_a_public_repository_is_refused_a_change_touches_what_it_must_and_no_sec
     refused = hub.run("preview", "--stack", "dev", **PLANTED, ALSO="open-web", ok=False)
     assert refused.has(
         "RunnerGroup 'gpu': repositories[2]: is a public repository",
-        "hint: remove it; its workflows can use GitHub-hosted runners",
+        "hint: remove it, or set publicRepositories: true in a stack of its own",
     )
     assert "Traceback" not in refused.output
     assert world(hub) == []

@@ -152,7 +152,7 @@ def test_a_pool_whose_image_cannot_be_pulled_gets_no_scale_set(unproven: Brought
     assert re.search(rf'": 403 Forbidden\n\* {LATE}$', text.rstrip())
     names = [name for _, name in unproven.done]
     assert gke.NODES in names
-    assert [name for name in names if name.startswith("l4-runners")] == []
+    assert [name for name in names if name.startswith("l4-runners-")] == []
 
 
 @pytest.mark.slow

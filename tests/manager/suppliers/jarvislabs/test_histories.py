@@ -65,7 +65,7 @@ def test_hosts_run_several_jobs_and_never_more_than_they_may() -> None:
 @pytest.mark.slow
 def test_a_supplier_that_repeats_a_lost_request_breaks_the_rules() -> None:
     broken = 0
-    for seed in range(20):
+    for seed in range(40):
         try:
             ends_well(history_in(world_of(seed), Naive), has_times=False)
         except BrokenRuleError as error:
