@@ -149,7 +149,7 @@ def said_while_shut(runner: SandboxRunner) -> str:
 def test_a_pool_whose_image_cannot_be_pulled_gets_no_scale_set(unproven: BroughtUp) -> None:
     [text] = shut(unproven.output).values()
     assert '[ImagePullBackOff] Back-off pulling image "ghcr.io/example-org/cuda-runner:2.336.0@sha256:' in text
-    assert re.search(rf'": 403 Forbidden\n\* {LATE}$', text.rstrip())
+    assert re.search(rf'": 403 Forbidden\n\* {LATE}$', text, re.MULTILINE)
     names = [name for _, name in unproven.done]
     assert gke.NODES in names
     assert [name for name in names if name.startswith("l4-runners-")] == []
