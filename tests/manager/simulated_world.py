@@ -147,6 +147,8 @@ class Life:
     on: list[list[float]] = field(default_factory=list)
     """The times at which it was switched on and off."""
     jobs: list[int] = field(default_factory=list)
+    refused: int = 0
+    """The job that it has refused, because it is of another run."""
     listed: bool = False
     """True if the manager has seen it on or off in a list."""
     gone: float = 0.0
@@ -200,8 +202,6 @@ class World:
     approved: set[int] = field(default_factory=set)
     """The runs of forks that are approved now."""
     once_approved: set[int] = field(default_factory=set)
-    refused: int = 0
-    """The number of jobs that a machine has refused, because they are of another run."""
     written_at: dict[str, float] = field(default_factory=dict)
     """When each object of a mailbox was written."""
     forgotten: float = 0.0
@@ -484,7 +484,7 @@ class World:
                 job.runner = self.registered[vm.runner_id]
                 if vm.only is not None and vm.only != (job.key.repository, job.key.run_id, job.key.attempt):
                     # The agent ends the runner before the first step of the job.
-                    self.refused += 1
+                    self.lives[vm.machine.id].refused = job.key.job_id
                     job.fails_at = vm.off_at = self.now + 5
                     vm.runner_id, vm.idle_since, vm.ended = 0, None, "job-refused"
                     continue

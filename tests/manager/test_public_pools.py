@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 from tests.manager.histories import History
 from tests.manager.simulated_world import World, pool
 from tests.manager.test_decide import NOW, POOL, job, machine, observe
+from tests.manager.test_histories import PRIORITIES, SETTLED_PASSES, records_are_true
 from tests.manager.test_registrations import ready
 
 PUBLIC = replace(POOL, registered_by="manager", public=True)
@@ -151,35 +152,46 @@ def test_a_machine_that_refused_a_job_does_not_count_for_the_approved_one() -> N
 # -- histories
 
 
-def history(seed: int) -> World:
-    """Return the world after jobs of forks and of the repository came, with random faults and approvals."""
-    pools = [replace(pool("l4", 2, "gpu", "l4"), public=True), replace(pool("t4", 1, "gpu", "t4"), public=True)]
+def history(seed: int) -> History:
+    """Return a history in which jobs of forks and of the repository came, with random faults and approvals."""
+    order = PRIORITIES if seed % 2 else None
+    pools = [pool("l4", 2, "gpu", "l4"), pool("t4", 1, "gpu", "t4")]
+    pools = [replace(each, public=True, priorities=order) for each in pools]
     world = World(seed, pools)
-    world.crash_rate = world.hung_rate = 0.0
     chance = world.chance
     made = History(world, *chance.choice(((0.0, 0.0, 0.0), (0.1, 0.02, 0.2), (0.3, 0.05, 0.3))))
     runs: list[int] = []
     for _ in range(chance.randint(2, 5)):
         for _ in range(chance.randint(0, 3)):
             labels = chance.choice(({"gpu", "l4"}, {"gpu"}, {"gpu", "t4"}))
-            runs.append(world.queue(labels, 5, of_fork=chance.random() < 0.7).key.run_id)
+            event = chance.choice(("pull_request", "push", "schedule")) if order else ""
+            runs.append(world.queue(labels, 5, event=event, of_fork=chance.random() < 0.7).key.run_id)
         if runs and chance.random() < 0.5:
             world.approve(chance.choice(runs))
         if world.approved and chance.random() < 0.2:  # a push
             world.approved.discard(chance.choice(sorted(world.approved)))
         made.run(chance.randint(1, 15))
-    return world
+    return made
 
 
 @settings(max_examples=int(os.environ.get("HISTORIES", "8")))
 @given(st.integers(min_value=0, max_value=10**6))
 def test_in_any_history_only_approved_commits_get_a_machine_and_each_machine_one_job(seed: int) -> None:
     """The world raises BrokenRuleError for a machine of a run that nobody has approved, and for a second job."""
-    history(seed)
+    made = history(seed)
+    made.calm_down()
+    made.run(SETTLED_PASSES)
+    world, last = made.world, made.passes[-1].decision
+    waiting = {each.key: each for each in world.jobs.values() if each.status == "queued"}
+    assert waiting.keys() <= last.reasons.keys() | last.assigned.keys()
+    allowed = {key for key, each in waiting.items() if not each.of_fork or key.run_id in world.approved}
+    assert {last.reasons[key].code for key in allowed if key in last.reasons} <= {"never-picked-up"}
+    assert world.left_over() == []
+    records_are_true(made)
 
 
 def test_an_unapproved_job_can_take_a_machine_only_until_its_agent_knows_the_run() -> None:
     """The histories contain the attack, and without the agent's refusal they would break the rule."""
-    worlds = [history(seed) for seed in range(40)]
-    assert sum(each.refused for each in worlds) > 0
+    worlds = [history(seed).world for seed in range(80)]
+    assert any(life.refused for each in worlds for life in each.lives.values())
     assert sum(job.conclusion == "success" and job.of_fork for each in worlds for job in each.jobs.values()) > 5
