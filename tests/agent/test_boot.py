@@ -221,6 +221,7 @@ def test_a_script_that_starts_while_an_agent_runs_reports_nothing_and_leaves_the
     assert serial.splitlines()[-1] == "gpu-ci: the boot agent already runs on this machine"
 
 
+@pytest.mark.slow
 def test_a_sandboxs_computer_keeps_its_services_as_they_are(machine: Boot) -> None:
     machine.is_google = False
     machine.run(says("fine"))

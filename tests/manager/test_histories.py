@@ -58,7 +58,7 @@ def history_in(world: World, vendor: Callable[..., Any] = FakeCompute) -> Histor
 
 
 # `make test-histories` runs 2,000.
-@settings(max_examples=int(os.environ.get("HISTORIES", "8")))
+@settings(max_examples=int(os.environ.get("HISTORIES", "4")))
 @given(st.integers(min_value=0, max_value=10**6))
 def test_in_any_history_no_busy_machine_is_deleted_and_every_job_ends_or_has_a_reason(seed: int) -> None:
     """The worlds raise BrokenRuleError for a deleted busy machine, an exceeded maximum, or a rerun of a
@@ -67,7 +67,7 @@ def test_in_any_history_no_busy_machine_is_deleted_and_every_job_ends_or_has_a_r
     ends_well(history(seed))
 
 
-@settings(max_examples=int(os.environ.get("HISTORIES", "8")))
+@settings(max_examples=int(os.environ.get("HISTORIES", "4")))
 @given(st.integers(min_value=0, max_value=10**6))
 def test_the_same_holds_in_any_history_with_priorities(seed: int) -> None:
     ends_well(history_in(World(seed, list(ORDERED), skew_sec=(-600.0, 0.0, 600.0)[seed % 3])))

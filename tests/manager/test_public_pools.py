@@ -174,7 +174,7 @@ def history(seed: int) -> History:
     return made
 
 
-@settings(max_examples=int(os.environ.get("HISTORIES", "8")))
+@settings(max_examples=int(os.environ.get("HISTORIES", "4")))
 @given(st.integers(min_value=0, max_value=10**6))
 def test_in_any_history_only_approved_commits_get_a_machine_and_each_machine_one_job(seed: int) -> None:
     """The world raises BrokenRuleError for a machine of a run that nobody has approved, and for a second job."""

@@ -31,6 +31,7 @@ def test_it_passes_the_contract_tests_of_components() -> None:
     assert "but_the_check_of_the_gpus[gpu-ci:kubernetes:ToyChart] PASSED" in ran
 
 
+@pytest.mark.slow
 def test_it_creates_its_namespace_and_the_pinned_release_and_has_a_section_in_the_reference() -> None:
     namespace, release, page = json.loads(_run("-c", _PROGRAM))
     assert namespace["metadata"] == {"name": "toy", "labels": {"pod-security.kubernetes.io/enforce": "restricted"}}

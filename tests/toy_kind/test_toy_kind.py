@@ -35,6 +35,7 @@ def stack_file(tmp_path: Path) -> Path:
     return file
 
 
+@pytest.mark.slow
 def test_it_passes_the_contract_tests_of_components_and_kinds() -> None:
     # Its URNs are in no golden file, because these are files of gpu-ci.
     tests = ("tests/gpu_ci/test_contracts.py", "tests/gpu_ci/test_pool_kinds.py")

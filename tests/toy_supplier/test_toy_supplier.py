@@ -93,6 +93,7 @@ def test_each_mistake_in_the_pools_of_two_suppliers_has_its_place(vendor: Toys, 
     ]
 
 
+@pytest.mark.slow
 def test_its_machine_runs_a_job_of_the_sandbox_while_another_supplier_does_not_answer(
     vendor: Toys, tmp_path: Path
 ) -> None:

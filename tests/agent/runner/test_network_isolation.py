@@ -560,6 +560,7 @@ def test_each_group_with_root_access_is_named(group: str, docker: str, monkeypat
     assert try_isolation(AnsweringSystem(groups={USER.gid, 4242}), docker) == said
 
 
+@pytest.mark.slow
 def test_dropped_packets_do_not_count_as_blocked() -> None:
     machine.needs("nft")
 

@@ -166,6 +166,7 @@ def test_a_pool_whose_package_is_missing_is_one_problem_of_its_kind() -> None:
     assert "\n2 problems in Pulumi.staging.yaml\n" in answer.stdout  # the other one is of ec2-runners
 
 
+@pytest.mark.slow
 def test_the_schema_has_the_kinds_whose_packages_are_installed() -> None:
     code = "import sys; sys.modules['pulumi_gcp'] = None; from gpu_ci.cli.main import main; main(['schema'])"
     answer = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 
+import pytest
 from gpu_manager.loop import Manager
 from gpu_manager.ports import InUse, Refused, Unavailable
 from gpu_manager.stores.bucket import BucketStore
@@ -55,6 +56,7 @@ class Computer:
             self.start()
 
 
+@pytest.mark.slow
 @settings(max_examples=int(os.environ.get("HISTORIES", "4")))
 @given(st.integers(min_value=0, max_value=10**6), st.sampled_from([FakeStorage, FakeS3]))
 def test_two_managers_start_no_machine_twice_and_delete_none_with_a_job(seed: int, made: type[FakeStorage]) -> None:

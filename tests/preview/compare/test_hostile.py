@@ -76,6 +76,7 @@ def faces(report: Report) -> str:
     return report.model_dump_json() + markdown.render(report)
 
 
+@pytest.mark.slow
 def test_one_that_tries_everything_finds_no_secret_writes_nothing_and_leaves_no_process(place: Path) -> None:
     paths = [str(place / ".git" / "config"), str(place.parents[1] / ".aws" / "credentials"), "/proc/1/environ"]
     small.change(place, EVERYTHING.replace("PATHS", repr(paths)))

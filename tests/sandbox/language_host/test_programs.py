@@ -14,6 +14,7 @@ pytestmark = pytest.mark.engine
 UP = ("up", "--stack", "dev", "--yes", "--skip-preview")
 
 
+@pytest.mark.slow
 def test_what_a_program_prints_is_shown_while_it_still_runs(project: Project, tmp_path: Path) -> None:
     runner = project(
         f"import os, sys, time\nprint('in', os.path.basename(os.getcwd()))\nprint('problem', file=sys.stderr)\n"

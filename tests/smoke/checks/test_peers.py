@@ -79,6 +79,7 @@ def machines(tmp_path: Path) -> Machines:
     return Machines(tmp_path)
 
 
+@pytest.mark.slow
 def test_one_that_is_right_waits_until_the_other_one_is_there_which_may_leave_again(machines: Machines) -> None:
     machines.named(0)
     first = machines.start(0, "--linger-sec", "1")
@@ -116,6 +117,7 @@ def test_stopped_while_it_only_stays_for_the_others_it_leaves_with_its_verdict(m
     assert run.wait(timeout=60) == 0
 
 
+@pytest.mark.slow
 def test_one_that_never_comes_is_named_at_the_end_of_the_time_for_it(machines: Machines) -> None:
     machines.named(0)
     run = machines.start(0, "--peers-sec", "4")

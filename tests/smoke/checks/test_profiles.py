@@ -72,6 +72,7 @@ def test_a_gpu_that_is_a_little_slow_is_a_warning_and_strict_makes_it_a_failure(
     assert smoke(*STANDARD, "--strict", faults=slow).code == 3
 
 
+@pytest.mark.slow
 def test_burn_multiplies_for_the_given_time_and_finds_late_errors(smoke: Smoke) -> None:
     burn = ("--profile", "burn", "--burn-sec", "0.2")
     run = smoke(*burn)

@@ -180,6 +180,7 @@ def test_a_slow_gpu_and_its_cause_are_reported_together(smoke: Smoke, gpu: dict[
     assert found(run, "gemm.speed")["hint"].startswith(hint)
 
 
+@pytest.mark.slow
 def test_a_link_that_dcgm_would_refuse_fails_by_itself_and_what_nvml_saw_is_kept(smoke: Smoke) -> None:
     run = smoke(*STANDARD, lasts={"gemm": 1.5}, nvml={"gpus": [{"generation": 1}]})
     assert (run.code, run.bad()) == (3, [("pcie", 0)])
@@ -212,6 +213,7 @@ def test_a_t4_on_eight_lanes_of_a_virtual_machine_passes_and_with_slow_copies_it
     assert run(host=4.0).bad() == [("pcie", 0)]
 
 
+@pytest.mark.slow
 def test_a_gpu_with_fewer_lanes_than_its_peers_names_them(smoke: Smoke) -> None:
     whole = {**CLOUD_T4, "width": 16}
     run = smoke(
@@ -222,6 +224,7 @@ def test_a_gpu_with_fewer_lanes_than_its_peers_names_them(smoke: Smoke) -> None:
     assert run.summary.endswith("; GPU 0 has generation 3 x16")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("profile", ["quick", "standard"])
 def test_heat_that_slows_nothing_down_closes_no_pool(smoke: Smoke, profile: str) -> None:
     hot = {"reasons": 0x60, "temperature": 97}
@@ -230,6 +233,7 @@ def test_heat_that_slows_nothing_down_closes_no_pool(smoke: Smoke, profile: str)
     assert found(run, "throttle")["message"].startswith("GPU 0 was throttled: HwThermalSlowdown in ")
 
 
+@pytest.mark.slow
 def test_the_hint_of_a_slow_gpu_at_its_power_limit_calls_the_limit_normal(smoke: Smoke) -> None:
     capped = {"reasons": 4, "power": 71_000}
     run = smoke(*STANDARD, faults=SLOW, lasts={"gemm": 1.5}, nvml={"gpus": [capped]})
@@ -238,6 +242,7 @@ def test_the_hint_of_a_slow_gpu_at_its_power_limit_calls_the_limit_normal(smoke:
     assert found(run, "throttle")["message"].endswith("(normal on this card)")
 
 
+@pytest.mark.slow
 def test_the_hint_of_a_slow_gpu_with_a_lowered_power_limit_raises_it(smoke: Smoke) -> None:
     lowered = {"reasons": 4, "power": 50_000, "limit": 50_000}
     run = smoke(*STANDARD, faults=SLOW, lasts={"gemm": 1.5}, nvml={"gpus": [lowered]})

@@ -70,6 +70,7 @@ def test_an_nvml_that_does_not_start_is_reported_with_its_error(
     assert imports.exists() is (exit_code == 0)  # what cannot work is not tried
 
 
+@pytest.mark.slow
 def test_an_nvml_that_hangs_at_its_start_is_a_hang_and_holds_the_others_up_for_a_moment_only(tmp_path: Path) -> None:
     receipt = watched(tmp_path, {"hang": "nvmlInit"}, hold=0.5, end=0.5)
     assert receipt["exit_code"] == 4
@@ -80,6 +81,7 @@ def test_an_nvml_that_hangs_at_its_start_is_a_hang_and_holds_the_others_up_for_a
     assert receipt["seconds"] < 60
 
 
+@pytest.mark.slow
 def test_a_package_that_takes_for_ever_to_load_is_no_hang_of_the_driver(tmp_path: Path) -> None:
     receipt = watched(tmp_path, {"import": "hang"}, hold=0.5, end=0.5)
     assert (receipt["exit_code"], bad(receipt)) == (0, [])
@@ -107,6 +109,7 @@ def test_a_gpu_lost_during_the_run_is_a_gpu_fault(smoke: Smoke) -> None:
     assert statuses(run)["ecc"] == "skip"
 
 
+@pytest.mark.slow
 def test_a_monitor_that_ends_without_answers_is_no_pass(smoke: Smoke) -> None:
     run = smoke("--profile", "standard", nvml={"leave": True}, lasts={"gemm": 1.5})
     assert run.code == 2

@@ -340,6 +340,7 @@ def test_a_key_that_the_caller_cannot_read_names_the_grant(environment: Environm
     ]
 
 
+@pytest.mark.slow
 def test_a_stack_on_google_needs_no_package_of_another_cloud(tmp_path: Path) -> None:
     (tmp_path / "Pulumi.dev.yaml").write_text(STACK)
     words = ["doctor", "Pulumi.dev.yaml", "--only", "runner version", "--github-url", "http://127.0.0.1:1"]

@@ -193,6 +193,7 @@ def test_two_runs_share_one_gpu_and_pass_their_values_on(cluster: Cluster) -> No
     assert "a-secret" not in (cluster.world.path.read_bytes() + str(cluster.states).encode()).decode("latin-1")
 
 
+@pytest.mark.slow
 def test_a_cancelled_run_leaves_no_process(cluster: Cluster, tmp_path: Path) -> None:
     pids = tmp_path / "pids"
     hang = f"""
@@ -257,6 +258,7 @@ def test_other_deliveries_get_202_and_start_nothing(
     assert cluster.world.find(PIPELINE_RUN) == []
 
 
+@pytest.mark.slow
 def test_the_same_push_twice_starts_one_run(cluster: Cluster) -> None:
     assert cluster.push() == (202, ["n/my-repoabcd"], "")
     assert cluster.push() == (202, [], 'push: pipelineruns.tekton.dev "my-repoabcd" already exists')

@@ -38,9 +38,10 @@ shutdown -h now
 PUBLISHES = """
 ask() { curl -sf -H 'Metadata-Flavor: Google' "$@"; }
 here=http://$GCE_METADATA_HOST/computeMetadata/v1/instance
-machine=$(ask $here/name)-$(ask $here/id)
+until name=$(ask $here/name) && id=$(ask $here/id); do sleep 0.1; done
+machine=$name-$id
 printf -v body '{"machine": "%s", "certificate": "a-public-key"}' "$machine"
-ask -X PUT --data "$body" $here/guest-attributes/gpu-agent/key
+until ask -X PUT --data "$body" $here/guest-attributes/gpu-agent/key; do sleep 0.1; done
 echo published
 until value=$(ask "$here/attributes/gpu-agent-registration?wait_for_change=true&last_etag=0&timeout_sec=5"); do
   sleep 0.2
