@@ -78,7 +78,8 @@ def _of_fork(client: RestClient, key: RunKey, run: ListedRun) -> Reason | None:
     ignored = []
     for number in numbers:
         path = f"{repository}/issues/{number}/comments"
-        for comment in client.array(path, _comment):
+        # Anyone may repeat a comment, and each author costs a request.
+        for comment in dict.fromkeys(client.array(path, _comment)):
             if comment is None or comment.sha != run.head_sha:
                 continue
             if not (problem := _problem(client, repository, comment)):

@@ -52,6 +52,11 @@ class ListedRun(NamedTuple):
     is_own: bool
     """True if its commit is in the repository itself, so that the author has write access."""
 
+    @property
+    def approved_as(self) -> tuple[object, ...]:
+        """The fields that decide about its approval. All workflows of a commit have the same."""
+        return self.repository, self.event, self.head_repository, self.head_branch, self.head_sha, self.is_own
+
 
 # The ref of the workflow is a branch or a tag for these events, and refs/pull/… for a pull request
 # (docs.github.com/en/actions/reference/workflows-and-actions/events-that-trigger-workflows, GITHUB_REF).

@@ -169,8 +169,10 @@ class RestClient:
         for page in range(1, _MOST_PAGES + 1):
             pages = {"per_page": _PER_PAGE, **({"page": page} if page > 1 else {})}
             answer = self._request("GET", path, {**query, **pages}, read=_array_reader(path, convert))
-            found += _successful(path, answer).value
-            if not answer.more:
+            elements = _successful(path, answer).value
+            found += elements
+            # A kept answer may be older than the page after it.
+            if not answer.more and len(elements) < _PER_PAGE:
                 return found
         raise FailedAnswer(f"GET {path}: more than {_MOST_PAGES} pages")
 

@@ -113,8 +113,10 @@ class Sweep:
             if any(group.allows_public_repositories for group in allowed[key])
             and any(job.status == "queued" for job in of_run)
         ]
-        answers = self._each(lambda key: approvals.refusal(self.client, key, listed[key]), asked)
-        refusals = dict(zip(asked, answers, strict=True))
+        by_commit = {listed[key].approved_as: key for key in asked}
+        answers = self._each(lambda key: approvals.refusal(self.client, key, listed[key]), by_commit.values())
+        of_commit = dict(zip(by_commit, answers, strict=True))
+        refusals = {key: of_commit[listed[key].approved_as] for key in asked}
         jobs: dict[str, list[Job]] = {name: [] for name in groups_of}
         for key, of_run in found.items():
             run, groups = listed[key], frozenset(each.name for each in allowed[key])

@@ -116,6 +116,7 @@ ATTACKS: dict[str, Callable[[], Payload | list[Payload]]] = {
     "further lines": lambda: comment(f"/ok to test {SHA}\n/ok to test {OLD_SHA}"),
     "a short SHA": lambda: comment(f"/ok to test {SHA[:12]}"),
     "no SHA": lambda: comment("/ok to test"),
+    "a command in upper case": lambda: comment(f"/OK TO TEST {SHA}"),
     "upper case": lambda: comment(f"/ok to test {SHA.upper()}"),
     "letters that look alike": lambda: comment(f"/ok to test {chr(0x430)}{SHA[1:]}"),
     "an invisible character": lambda: comment(f"/ok to test \u200b{SHA}"),
@@ -140,6 +141,33 @@ def test_this_comment_approves_nothing(github: FakeGithub, manager: GithubAdapte
 def test_an_approval_on_the_third_page_counts(github: FakeGithub, manager: GithubAdapter) -> None:
     github.comments[5] = [*([comment("no")] * 250), comment()]
     assert why(manager) == ""
+
+
+def test_an_approval_counts_on_each_pull_request_of_the_commit(github: FakeGithub, manager: GithubAdapter) -> None:
+    """The runs of its pull requests to several branches do not name their pull request."""
+    github.pulls = [pull(), pull(6)]
+    github.comments[6] = [comment()]
+    assert why(manager) == ""
+
+
+def test_an_approval_right_after_a_full_page_counts(github: FakeGithub, manager: GithubAdapter) -> None:
+    """The first page stays the same, so GitHub answers 304 to its condition."""
+    github.comments[5] = [comment("no")] * 100
+    assert why(manager)
+    github.comments[5].append(comment())
+    assert why(manager) == ""
+
+
+def test_repeated_comments_and_further_runs_of_a_commit_cost_no_further_requests(
+    github: FakeGithub, manager: GithubAdapter
+) -> None:
+    """Anyone may comment, and a fork may have any number of workflows. More requests would delay all repositories."""
+    github.comments[5] = [comment(user=AUTHOR)] * 50
+    github.runs["kernels"] = [run(number, "queued", **OF_FORK) for number in range(1, 21)]
+    github.jobs = {number: [job(10 + number, number, "queued")] for number in range(1, 21)}
+    refusals = [each.refusal for each in manager.observe(()).jobs or ()]
+    asked = [each for each in github.asked if "/pulls" in each or "/comments" in each or "/permission" in each]
+    assert (len(refusals), len(set(refusals)), None in refusals, len(asked)) == (20, 1, False, 3)
 
 
 def test_the_reason_names_a_comment_that_does_not_count(github: FakeGithub, manager: GithubAdapter) -> None:
@@ -217,6 +245,16 @@ def test_a_run_that_a_fork_starts_in_itself_is_never_read(github: FakeGithub, ma
     github.jobs[2] = [job(21, 2, "queued")]
     assert manager.observe(()).jobs == ()
     assert not [each for each in github.asked if "/repos/example-org/fork" in each or "/repos/mallory" in each]
+
+
+@pytest.mark.parametrize(("base", "counts"), [("Example-Org/KERNELS", True), ("example-org/kernels-2", False)])
+def test_only_a_pull_request_to_the_repository_of_the_run_counts(
+    github: FakeGithub, manager: GithubAdapter, base: str, counts: bool
+) -> None:
+    """GitHub does not distinguish upper and lower case in names."""
+    github.pulls = [{**pull(), "base": {"repo": {**BASE, "full_name": base}}}]
+    github.comments[5] = [comment()]
+    assert (why(manager) == "") is counts
 
 
 def test_a_fork_with_the_branch_of_another_fork_is_not_taken_for_it(github: FakeGithub, manager: GithubAdapter) -> None:
