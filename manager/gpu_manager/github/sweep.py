@@ -268,9 +268,17 @@ class Sweep:
 
 
 def _oldest(listed: Mapping[RunKey, ListedRun], notes: list[str]) -> list[RunKey]:
-    """Return the runs whose jobs to read: of each repository those in progress, and then the oldest."""
+    """Return the runs whose jobs to read: of each repository its own, those in progress, and then the oldest.
+
+    Runs of forks come last, because a fork may have any number of workflows and jobs.
+    """
     by_repository: dict[str, list[RunKey]] = {}
-    for key in sorted(listed, key=lambda each: (not listed[each].in_progress, listed[each].created, each)):
+
+    def order(key: RunKey) -> tuple[bool, bool, str, RunKey]:
+        run = listed[key]
+        return not run.is_own, not run.in_progress, run.created, key
+
+    for key in sorted(listed, key=order):
         if not listed[key].ended:
             by_repository.setdefault(key.repository, []).append(key)
     notes += [

@@ -8,6 +8,7 @@ from typing import Any
 
 import httpx2
 import pytest
+from gpu_manager.github import sweep
 from gpu_manager.github.adapter import GithubAdapter
 from gpu_manager.model import Job, JobKey
 from gpu_manager.ports import Refused
@@ -168,6 +169,20 @@ def test_repeated_comments_and_further_runs_of_a_commit_cost_no_further_requests
     refusals = [each.refusal for each in manager.observe(()).jobs or ()]
     asked = [each for each in github.asked if "/pulls" in each or "/comments" in each or "/permission" in each]
     assert (len(refusals), len(set(refusals)), None in refusals, len(asked)) == (20, 1, False, 3)
+
+
+def test_runs_of_a_fork_do_not_displace_those_of_the_repository(
+    github: FakeGithub, manager: GithubAdapter, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A fork may have any number of workflows and jobs, which also run on GitHub's own runners."""
+    monkeypatch.setattr(sweep, "MOST_RUNS", 5)
+    monkeypatch.setattr(sweep, "MOST_JOBS", 20)
+    github.runs["kernels"] = [run(number, "in_progress", **OF_FORK) for number in range(1, 11)]
+    github.jobs = {number: [job(100 * number + at, number, "queued") for at in range(30)] for number in range(1, 11)}
+    own = {"repository": BASE, "head_repository": BASE, "created_at": "2026-11-24T11:00:00Z"}
+    github.runs["kernels"] += [run(number, "queued", **own) for number in (11, 12)]
+    github.jobs |= {number: [job(100 * number, number, "queued")] for number in (11, 12)}
+    assert {1100, 1200} <= {each.key.job_id for each in manager.observe(()).jobs or ()}
 
 
 def test_the_reason_names_a_comment_that_does_not_count(github: FakeGithub, manager: GithubAdapter) -> None:
