@@ -88,6 +88,14 @@ def test_a_registered_machine_waits_for_jobs_of_its_run_only() -> None:
     assert decided(same, machines=machines, memory=memory).assigned == {same.key: "l4-a"}
 
 
+def test_a_machine_whose_registration_has_begun_waits_for_jobs_of_its_run_only() -> None:
+    """The request may have succeeded, although its answer was lost."""
+    memory = Memory(registrations={"l4-a": Registration("42", NOW - 40, job(1).key)})
+    other = decided(job(2), machines=(ready(),), memory=memory)
+    assert (other.assigned == {job(2).key: "l4-a"}, of_kind(other, Register)) == (False, [])
+    assert of_kind(decided(job(1), machines=(ready(),), memory=memory), Register) == [Register(ready(), job(1).key)]
+
+
 def test_a_registered_machine_of_a_forgotten_run_gets_no_job_and_goes() -> None:
     machines, memory = sealed_for(None)
     runners = (Runner(7, "l4-a", online=True, busy=False),)

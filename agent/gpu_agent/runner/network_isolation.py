@@ -30,8 +30,14 @@ from ..machine import processes
 from ..machine.system import ENVIRONMENT, PATH, System, User
 from ..outcomes import AgentExit
 
-PRIVATE = ("10.0.0.0/8", "100.64.0.0/10", "169.254.0.0/16", "172.16.0.0/12", "192.168.0.0/16", "fc00::/7")
-"""The networks of private addresses (RFC 1918, 3927, 4193 and 6598). IPv6 itself needs the addresses of its links."""
+PRIVATE = (
+    *("10.0.0.0/8", "100.64.0.0/10", "169.254.0.0/16", "172.16.0.0/12", "192.168.0.0/16", "fc00::/7"),
+    *("192.0.0.0/24", "192.0.2.0/24", "192.88.99.0/24", "198.18.0.0/15", "198.51.100.0/24", "203.0.113.0/24"),
+    "240.0.0.0/4",
+)
+"""The networks of private addresses (RFC 1918, 3927, 4193 and 6598), and those that no public server has and networks
+of Google Cloud may use (cloud.google.com/vpc/docs/subnets). IPv6 itself needs the addresses of its links.
+"""
 # Before raw (-300), and so before Docker's chains (0) and its address translation (-100): linux/netfilter_ipv4.h.
 _PRIORITY = -310
 # Sockets through which a process effectively becomes root.

@@ -6,12 +6,14 @@ import json
 import os
 import time
 from collections.abc import Mapping
+from ipaddress import ip_network
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
 from gpu_agent.clock import Clock
+from gpu_agent.config import RunnerConfig
 from gpu_agent.github.registration import Registration
 from gpu_agent.machine.gpu_health import Problem
 from gpu_agent.machine.gpu_use import Sampler
@@ -20,8 +22,10 @@ from gpu_agent.outcomes import OUTCOMES
 from gpu_agent.runner import session
 from gpu_agent.runner.hooks import Job
 from gpu_agent.runner.session import _CODES, JIT_VARIABLE, RunnerSetup, StartedRunner, without_updates
+from gpu_ci.kubernetes.gpu_namespace import _NOT_PUBLIC, _within
 
 from tests.agent.fakes import machine, runner
+from tests.agent.fakes.isolated import BLOCKED
 from tests.agent.fakes.runner import (
     BLOB,
     FOREVER,
@@ -66,6 +70,20 @@ def test_the_log_of_a_job_has_the_price_of_its_machine_and_its_gpu_use(monkeypat
     setup.start(Registration(7, "secret", 0.85, "standard"))
     price = "GPU machine: 30 min, about 0.42 USD (0.85 USD per hour, standard); "
     assert given[-2]() == f"{price}GPU use 41%"
+
+
+@pytest.mark.parametrize("public", [True, False])
+def test_jobs_of_a_public_pool_are_isolated_from_every_network_that_a_cloud_may_have(
+    public: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The ranges are those of a namespace on a cluster, whose pods reach public addresses only."""
+    given: list[Any] = []
+    monkeypatch.setattr(session.network_isolation, "isolate", lambda *args: given.extend(args))
+    setup = RunnerSetup(BLOCKED, cast(Any, None), Clock(), print)
+    setup.isolate(RunnerConfig("2.336.0", {}, public=public), 0)
+    networks = [ip_network(each) for each in given[0].networks]
+    open_ranges = [each for each in _NOT_PUBLIC if not any(_within(each, closed) for closed in networks)]
+    assert (open_ranges, given[0]._replace(networks=())) == ([] if public else _NOT_PUBLIC, BLOCKED)
 
 
 @pytest.mark.parametrize("code", [*_CODES, 8, 99])
