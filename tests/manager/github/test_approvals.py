@@ -171,6 +171,50 @@ def test_repeated_comments_and_further_runs_of_a_commit_cost_no_further_requests
     assert (len(refusals), len(set(refusals)), None in refusals, len(asked)) == (20, 1, False, 3)
 
 
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"head_sha": OLD_SHA},
+        {"head_branch": "other"},
+        {"head_repository": {"id": 3, "full_name": "trent/kernels"}},
+        {"event": "pull_request_target"},
+        {"event": "push"},
+    ],
+)
+@pytest.mark.parametrize("first", [1, 3])
+def test_a_run_next_to_an_approved_one_is_decided_by_itself(
+    github: FakeGithub, manager: GithubAdapter, change: Payload, first: int
+) -> None:
+    github.comments[5] = [comment()]
+    github.runs["kernels"] = [run(2, "queued", **OF_FORK), run(first, "queued", **{**OF_FORK, **change})]
+    github.jobs = {number: [job(number, number, "queued")] for number in (2, first)}
+    refused = {each.key.run_id: each.refusal is not None for each in manager.observe(()).jobs or ()}
+    assert refused == {2: False, first: True}
+
+
+def test_an_approval_counts_in_its_repository_only(github: FakeGithub, manager: GithubAdapter) -> None:
+    """A fork may have a pull request to each repository of its network."""
+    github.comments[5] = [comment()]
+    github.group_repositories[2].append(repository("models", private=False))
+    github.runs["models"] = [run(2, "queued", **OF_FORK)]
+    github.jobs[2] = [job(21, 2, "queued")]
+    refused = {each.key.run_id: each.refusal is not None for each in manager.observe(()).jobs or ()}
+    assert refused == {1: False, 2: True}
+
+
+def test_a_run_of_the_repository_does_not_approve_the_same_commit_of_a_fork(
+    github: FakeGithub, manager: GithubAdapter
+) -> None:
+    """A fork of the same name has another id, as after the repository was created again."""
+    again = {**FORK, "full_name": BASE["full_name"]}
+    github.runs["kernels"] = [
+        run(number, "queued", **{**OF_FORK, "head_repository": head}) for number, head in ((1, BASE), (2, again))
+    ]
+    github.jobs = {number: [job(number, number, "queued")] for number in (1, 2)}
+    refused = {each.key.run_id: each.refusal is not None for each in manager.observe(()).jobs or ()}
+    assert refused == {1: False, 2: True}
+
+
 def test_runs_of_a_fork_do_not_displace_those_of_the_repository(
     github: FakeGithub, manager: GithubAdapter, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -267,7 +311,11 @@ def test_only_a_pull_request_to_the_repository_of_the_run_counts(
     github: FakeGithub, manager: GithubAdapter, base: str, counts: bool
 ) -> None:
     """GitHub does not distinguish upper and lower case in names."""
-    github.pulls = [{**pull(), "base": {"repo": {**BASE, "full_name": base}}}]
+    github.pulls = [pull(repo={**FORK, "full_name": "Mallory/Kernels"})]
+    github.runs["kernels"] = [
+        run(1, "queued", **{**OF_FORK, "head_repository": {**FORK, "full_name": "mallory/KERNELS"}})
+    ]
+    github.pulls[0]["base"] = {"repo": {**BASE, "full_name": base}}
     github.comments[5] = [comment()]
     assert (why(manager) == "") is counts
 
