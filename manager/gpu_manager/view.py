@@ -18,7 +18,7 @@ from .model import Job, Machine, Pool, Reason
 NEXT_STEPS = {
     "at-max": "wait for a machine, or raise the pool's max",
     "cost-cap": "wait for the next day in UTC, or raise maxUsdPerDay of the pool",
-    "no-answer": "wait, or check the manager's log for failed requests to Google's API or failed credentials",
+    "no-answer": "wait, or check the manager's log for failed requests and credentials",
     "no-capacity": "wait, or get a machine sooner with more zones, standard machines or a reservation",
     "over-quota": "ask Google for a higher quota (gpu-ci quota names it)",
     "price-ceiling": "raise the pool's price ceiling, or add a cheaper step to its ladder",
@@ -26,11 +26,11 @@ NEXT_STEPS = {
     "refused": "correct the cause in the message; `gpu-ci doctor` checks for more problems",
     "over-budget": "raise usdPerMonth of the team in gpu-ci:teams, or wait for the next month",
     "github-limited": "wait until the time that GitHub names",
-    "approval-pending": "approve the deployment on the run's page",
+    "approval-pending": "approve the deployment on the run's page, or the commit with the comment that the reason names",
     "never-picked-up": "compare the group in runs-on with the pool's; else cancel the run and start a new one",
     "queue-timeout": "correct what the pool lacks, and run the jobs again; else raise queueTimeoutSec of the pool",
     "expired": "start a new run",
-    "no-pool": "correct runs-on in the workflow, or add a pool with these labels",
+    "no-pool": "correct runs-on or the event of the workflow, or add a pool with these labels",
 }
 
 

@@ -137,6 +137,7 @@ def test_an_unapproved_run_is_cancelled_once_an_approved_job_waits_for_the_pool(
     [
         (unapproved(1, status="in_progress"), {}),
         (unapproved(1), {"unread": frozenset({"example-org/kernels"})}),
+        (unapproved(1, Reason("no-answer", "the approval could not be read")), {}),
         (replace(unapproved(1), labels=frozenset({"h100"})), {}),
         (unapproved(1), {"pools": [replace(PUBLIC, public=False)]}),
     ],

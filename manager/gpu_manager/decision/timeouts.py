@@ -57,13 +57,16 @@ def unapproved(
 ) -> dict[JobKey, Reason]:
     """Return the queued jobs that are not approved and fit a public pool for which an approved job waits.
 
-    GitHub gives a runner to any job with its labels. The machine would refuse such a job, and end.
+    GitHub gives a runner to any job with its labels. The machine would refuse such a job, and end. A run whose approval
+    could not be read may be approved, so it is not in the result.
     """
     wanted = {pool.name: job for job, fitting in waiting for pool in fitting if pool.public}
     found: dict[JobKey, Reason] = {}
     for job in observation.jobs or ():
+        if job.status != "queued" or not job.refusal or job.refusal.code == "no-answer":
+            continue
         approved = [wanted[pool.name] for pool in jobs.pools_for(pools, job) if pool.name in wanted]
-        if job.refusal and approved and job.status == "queued" and job.key.repository not in observation.unread:
+        if approved and job.key.repository not in observation.unread:
             detail = f"{job.refusal.detail}; its run is cancelled, because GitHub could give it the machine of "
             name = f"{approved[0].key.repository} run {approved[0].key.run_id}"
             found[job.key] = Reason(job.refusal.code, detail + name)

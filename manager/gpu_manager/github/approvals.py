@@ -61,7 +61,7 @@ def refusal(client: RestClient, key: RunKey, run: ListedRun) -> Reason | None:
     try:
         return _of_fork(client, key, run)
     except (FailedAnswer, Refused) as error:
-        return Reason("approval-pending", f"the approval of {run.head_sha} could not be read: {error}")
+        return Reason("no-answer", f"the approval of {run.head_sha} could not be read: {error}")
 
 
 def _of_fork(client: RestClient, key: RunKey, run: ListedRun) -> Reason | None:

@@ -340,7 +340,7 @@ def test_without_an_answer_nothing_is_approved_and_other_runs_continue(
     refusals = {each.key.run_id: each.refusal for each in view.jobs or ()}
     assert refusals[2] is None
     assert refusals[1] is not None
-    assert refusals[1].code == "approval-pending"
+    assert refusals[1].code == "no-answer"
     assert f"the approval of {SHA} could not be read: " in refusals[1].detail
 
 
