@@ -26,7 +26,7 @@ NEXT_STEPS = {
     "refused": "correct the cause in the message; `gpu-ci doctor` checks for more problems",
     "over-budget": "raise usdPerMonth of the team in gpu-ci:teams, or wait for the next month",
     "github-limited": "wait until the time that GitHub names",
-    "approval-pending": "approve the deployment on the run's page, or the commit with the comment that the reason names",
+    "approval-pending": "approve the deployment on the run's page, or the commit as the reason says",
     "never-picked-up": "compare the group in runs-on with the pool's; else cancel the run and start a new one",
     "queue-timeout": "correct what the pool lacks, and run the jobs again; else raise queueTimeoutSec of the pool",
     "expired": "start a new run",

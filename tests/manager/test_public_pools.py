@@ -7,9 +7,23 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
+from gpu_manager.decision import registrations
 from gpu_manager.decision.decide import Decision, decide
-from gpu_manager.memory import Memory, Registration
-from gpu_manager.model import Cancel, Delete, End, Insert, Job, Machine, Pool, Reason, Register, RemoveRunner, Runner
+from gpu_manager.memory import MachineMemory, Memory, Registration
+from gpu_manager.model import (
+    Cancel,
+    Delete,
+    End,
+    Insert,
+    Job,
+    Machine,
+    Pool,
+    Priorities,
+    Reason,
+    Register,
+    RemoveRunner,
+    Runner,
+)
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -63,6 +77,20 @@ def test_a_machine_is_registered_for_the_run_of_its_job() -> None:
     decision = decided(job(1), machines=(ready(),))
     assert decision.actions == (Register(ready(), job(1).key),)
     assert decision.memory.registrations == {"l4-a": Registration("42", NOW, job(1).key)}
+
+
+@pytest.mark.parametrize("public", [True, False])
+def test_with_priorities_only_a_public_pool_binds_a_machine_to_a_run(public: bool) -> None:
+    """In other pools, a job of another run with the same labels may get the runner."""
+    pools = [replace(PUBLIC, public=public, priorities=Priorities(("push", "schedule"), aging_sec=600))]
+    [made] = of_kind(decided(job(1), machines=(ready(),), pools=pools), Register)
+    assert made.job == (job(1).key if public else None)
+
+
+def test_a_free_machine_without_a_job_is_not_registered_either() -> None:
+    """Without a run, its agent would end."""
+    memory = Memory(machines={"l4-a": MachineMemory("l4", NOW)})
+    assert list(registrations.due(PUBLIC, [ready()], {}, [], observe(machines=(ready(),)), memory)) == []
 
 
 def test_a_machine_of_an_earlier_template_is_not_registered() -> None:
