@@ -96,7 +96,8 @@ def missing_registration(
     )
     pool_apps = pool_apps if isinstance(pool_apps, Mapping) else {}
     on_clusters = _registered_by("cluster", choices)
-    machines_register = app and group and not manager_app and not manager
+    # not_for_the_public reports a missing managerApp, for which runnerApp is no alternative.
+    machines_register = app and group and not manager_app and not manager and not is_public(github)
     machines = _registered_by("machines", choices) if machines_register else []
     not_for_machines = "the key of app, which may change runner groups, secrets and rules, is not for machines"
     if machines and not on_clusters and not runner_app and not SITE.startswith(tuple(unread)):
