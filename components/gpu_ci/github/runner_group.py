@@ -118,7 +118,7 @@ def _in_force(args: RunnerGroupArgs, visibility: str, public: bool, restricted: 
                 "repositories",
                 "are not the only ones that may use the group on GitHub",
                 f"visibility {visibility}, public repositories {'' if public else 'not '}allowed",
-                "visibility selected, public repositories not allowed",
+                f"visibility selected, public repositories {'' if args.public_repositories else 'not '}allowed",
                 "check the group's settings on GitHub, and the organization's plan (docs/guides/github.md, Plans)",
                 rule="group-not-restricted",
             )

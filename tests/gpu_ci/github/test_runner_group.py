@@ -64,10 +64,11 @@ def test_a_public_repository_is_refused_beside_one_that_is_not_made_yet() -> Non
 MADE = "github:index/actionsRunnerGroup:ActionsRunnerGroup"
 
 
-def made_as(**outputs: Any) -> Deployment:
+def made_as(*, public: bool = False, **outputs: Any) -> Deployment:
     """The group of the example where GitHub answers with something else than it was asked."""
     computed = {**COMPUTED, MADE: {**COMPUTED.get(MADE, {}), **outputs}}
-    return deploy(lambda: RunnerGroup("gpu", RunnerGroupArgs(**RunnerGroup.EXAMPLE)), computed=computed, calls=CALLS)
+    args = RunnerGroupArgs(**RunnerGroup.EXAMPLE, publicRepositories=public)
+    return deploy(lambda: RunnerGroup("gpu", args), computed=computed, calls=CALLS)
 
 
 @pytest.mark.parametrize(
@@ -97,6 +98,13 @@ def test_a_restriction_that_github_left_out_fails_the_deployment(outputs: dict[s
 def test_a_group_that_github_made_for_more_repositories_fails_the_deployment(outputs: dict[str, Any]) -> None:
     with pytest.raises(ArgsError, match="repositories: are not the only ones that may use the group on GitHub"):
         made_as(**outputs)
+
+
+def test_a_public_group_for_all_repositories_fails_the_deployment() -> None:
+    with pytest.raises(ArgsError) as caught:
+        made_as(public=True, visibility="all", allowsPublicRepositories=True)
+    assert "  got: visibility all, public repositories allowed\n" in str(caught.value)
+    assert "  expected: visibility selected, public repositories allowed\n" in str(caught.value)
 
 
 def test_neither_name_nor_id_of_a_group_that_is_too_open_is_handed_on() -> None:
