@@ -68,7 +68,7 @@ EXPOSES = (
     Exposes("aws:s3/.*", "acl", _one_of("public-read", "public-read-write"), "lets everybody read it"),
     *(Exposes(_BLOCK, key, _false, "turns off a block of public access", True) for key in _BLOCKS),
     Exposes("github:.*", "allowsPublicRepositories", _true, "lets anybody's pull request to a public repository run "
-            "on the runners"),
+            "on the runners, also on those that are registered now, which accept every run"),
     Exposes("github:index/repository:Repository", "visibility", _one_of("public"), "makes the repository public"),
     Exposes("github:index/repository:Repository", "private", _false, "makes the repository public"),
 )  # fmt: skip

@@ -47,7 +47,8 @@ CASES: list[tuple[str, dict[str, Any], dict[str, Any], str]] = [
      ": blockPublicAcls turns off a block of public access"),
     ("github:index/actionsRunnerGroup:ActionsRunnerGroup", {"allowsPublicRepositories": True},
      {"allowsPublicRepositories": False},
-     ": allowsPublicRepositories lets anybody's pull request to a public repository run on the runners"),
+     (": allowsPublicRepositories lets anybody's pull request to a public repository run on the runners, also "
+      "on those that are registered now, which accept every run")),
     ("github:index/repository:Repository", {"visibility": "public"}, {"visibility": "internal"},
      ": visibility makes the repository public"),
     (FIREWALL, {"sourceRanges": ["0.0.0.0/0"], "allows": [{"protocol": "tcp", "ports": ["22"]}]},
