@@ -41,7 +41,7 @@ def test_a_job_of_a_fork_runs_after_its_approval_and_another_fork_is_cancelled(
     code, output = make_job(public, tmp_path / "ran")
     assert code == 0, output
     events = [line.split()[2] for line in output.splitlines() if line[6:9] == " s "]
-    assert events.index("job-waits") < events.index("approved") < events.index("requested") < events.index("runs")
+    assert events.index("job-waits") < events.index("approved") < events.index("requested") < events.index("deleted")
     assert (events.count("requested"), events.count("cancel")) == (1, 1)
     assert (tmp_path / "ran").read_text() == "ran\n"
 
