@@ -9,6 +9,7 @@ from functools import cache
 from pathlib import Path
 from typing import Annotated, Any, Literal, Union
 
+from gpu_common.scale_set_rules import OWN_RUNNERS, PRIORITIES, wrong_labels
 from gpu_common.secret_patterns import redact
 from pydantic import (
     BaseModel,
@@ -70,12 +71,38 @@ class Config(BaseModel):
 
     teams: Sequence[Team] = ()
     """The teams with a budget."""
+    demand: Literal["sweep", "scaleSets"] = "sweep"
+    """How the manager finds jobs: sweep or scaleSets."""
 
     @model_validator(mode="after")
     def _each_once(self) -> Config:
         names = [pool.name for pool in self.pools]
         if twice := sorted({name for name in names if names.count(name) > 1}):
             raise ValueError(f"pools: two pools have the name {', '.join(twice)}")
+        return self
+
+    @model_validator(mode="after")
+    def _for_scale_sets(self) -> Config:
+        if self.demand == "sweep":
+            return self
+        from gpu_ci.errors import at_path, invalid, raise_problems
+
+        wrong = []
+        for at, pool in enumerate(self.pools):
+            others = [(each.name, each.labels, each.runner_group) for each in self.pools if each is not pool]
+            others += [(each.manager, each.labels, each.runner_group) for each in self.other_pools]
+            in_group = [(name, labels) for name, labels, group in others if group == pool.runner_group]
+            fields = {
+                "labels": (", ".join(sorted(pool.labels)), wrong_labels(pool.labels, in_group)),
+                "registeredBy": (pool.registered_by, None if pool.registered_by == "manager" else OWN_RUNNERS),
+                "priorities": ({}, PRIORITIES if pool.priorities else None),
+            }
+            wrong += [
+                at_path(invalid(found.text, "no-scale-set", safe_hint=found.hint), got, "pools", at, field)
+                for field, (got, found) in fields.items()
+                if found
+            ]
+        raise_problems(wrong)
         return self
 
     @property

@@ -134,3 +134,30 @@ def test_the_jobs_of_other_managers_are_known_by_the_labels_of_their_pools(tmp_p
 def test_an_unknown_supplier_is_named_with_those_that_are_installed(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="unknown supplier\n  got: 'night'\n  expected: one of compute-engine"):
         read(written(tmp_path, {**CONFIG, "pools": [{**POOL, "supplier": "night"}]}))
+
+
+def test_pools_that_a_scale_set_cannot_have_are_refused_with_every_mistake(tmp_path: Path) -> None:
+    registered = {**POOL, "registeredBy": "manager"}
+    pools = [
+        {**registered, "labels": ["GPU", "l4"], "runnerGroup": "gpu"},
+        {**registered, "name": "t4", "labels": ["gpu"], "runnerGroup": "gpu", "priorities": {"order": ["push"]}},
+        {**POOL, "name": "a100", "labels": ["self-hosted", "a100"]},
+        {**registered, "name": "h100", "labels": ["gpu"], "runnerGroup": "other"},
+    ]
+    others = [{"manager": "nights", "labels": ["gpu", "L4"], "runnerGroup": "gpu"}]
+    given = {**CONFIG, "demand": "scaleSets", "pools": pools, "otherPools": others}
+    with pytest.raises(ConfigError) as found:
+        read(written(tmp_path, given))
+    assert [
+        line.rpartition("json: ")[2].split(":")[0] for line in str(found.value).splitlines() if "json: " in line
+    ] == [
+        "pools[0].labels",
+        "pools[1].labels",
+        "pools[1].priorities",
+        "pools[2].labels",
+        "pools[2].registeredBy",
+    ]
+    for each in ({"demand": "sweep"}, {"pools": pools[:1], "otherPools": []}):
+        assert read(written(tmp_path, {**given, **each})).demand == {**given, **each}["demand"]
+    with pytest.raises(ConfigError, match="demand: must be one of 'sweep' or 'scaleSets'"):
+        read(written(tmp_path, {**CONFIG, "demand": "scalesets"}))

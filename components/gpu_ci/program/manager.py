@@ -144,6 +144,7 @@ def facts(
             "pools": [pool for pool in pools if manager_of.get(pool["name"], "") == name],
             **({"otherPools": elsewhere} if elsewhere else {}),
             **({"teams": budgets} if budgets else {}),
+            **({"demand": choices.demand} if choices and choices.demand != "sweep" else {}),
         }
     return configurations
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from typing import Annotated, Any, ClassVar, Self
+from typing import Annotated, Any, ClassVar, Literal, Self
 
 from gpu_common import google_permissions
 from pydantic import Field, model_validator
@@ -63,6 +63,11 @@ class ManagerSettings(ManagerChoices):
     alerts: ManagerAlerts | None = ALERTS
     metrics: StrictBool = METRICS
     binary_authorization: StrictBool = BINARY_AUTHORIZATION
+    demand: Literal["sweep", "scaleSets"] = Field(
+        default="sweep",
+        description="how the manager finds jobs: sweep lists the runs of all repositories, and scaleSets gets messages "
+        "of GitHub (docs/guides/runner-manager-setup.md#runner-scale-sets)",
+    )
     others: dict[Annotated[str, Field(pattern=r"^[a-z]([-a-z0-9]{0,18}[a-z0-9])?$")], list[str]] = Field(
         default={},
         description="further managers with these settings: for each name, the pools that this manager serves; the "
@@ -76,7 +81,7 @@ class ManagerSettings(ManagerChoices):
     @property
     def own(self) -> dict[str, Any]:
         """The arguments of the component RunnerManager of the cloud."""
-        unused = {"others", *(_ONLY_GOOGLE if self.on_aws else _ONLY_AWS)}
+        unused = {"others", "demand", *(_ONLY_GOOGLE if self.on_aws else _ONLY_AWS)}
         return {field: value for field, value in self if field not in unused}
 
     @model_validator(mode="after")

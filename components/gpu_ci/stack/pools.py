@@ -93,7 +93,7 @@ def same_labels(specs: Iterable[PoolSpec]) -> list[Problem]:
 
 def _same_labels(spec: PoolSpec, owners: dict[frozenset[str], PoolSpec]) -> list[Problem]:
     """Report a pool with the labels of another one, or make it the owner of its labels."""
-    labels = _runner_labels(spec)
+    labels = runner_labels(spec)
     if not labels:
         return []
     # GitHub compares labels without case (docs.github.com, "Using labels with self-hosted runners").
@@ -102,7 +102,7 @@ def _same_labels(spec: PoolSpec, owners: dict[frozenset[str], PoolSpec]) -> list
         return []
     # The default labels of a pool include its name. So at least one of the two pools has the field runnerLabels.
     wrong, other = (spec, owner) if "runnerLabels" in spec.choices else (owner, spec)
-    labels = _runner_labels(wrong)
+    labels = runner_labels(wrong)
     better = f"such as runnerLabels: {in_yaml([*dict.fromkeys(labels), wrong.name])}"
     return [
         Problem(
@@ -116,7 +116,7 @@ def _same_labels(spec: PoolSpec, owners: dict[frozenset[str], PoolSpec]) -> list
     ]
 
 
-def _runner_labels(spec: PoolSpec) -> list[str]:
+def runner_labels(spec: PoolSpec) -> list[str]:
     """Return the labels of the pool's runners, even if other fields of the pool are invalid."""
     given = spec.choices.get("runnerLabels")
     if given is None:

@@ -11,13 +11,15 @@ import itertools
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 
-from ..errors import Problem, did_you_mean
+from gpu_common.scale_set_rules import PRIORITIES, wrong_labels
+
+from ..errors import Problem, did_you_mean, in_yaml
 from ..pool_kind import EXAMPLE_KIND
 from ..secret_manager import aws_secret
 from ..validation_errors import join
 from .entries import Spec
 from .manager import on_aws
-from .pools import POOLS, PoolSpec
+from .pools import POOLS, PoolSpec, runner_labels
 from .site import GITHUB, MANAGER, SITE, Site
 
 
@@ -188,7 +190,30 @@ def missing_for_manager(choices: list[PoolSpec], values: Mapping[str, Any], unre
         if not value and not path.startswith(tuple(unread))
     ]
     problems = missing + (_other_managers(values[MANAGER], machines) if machines else [])
+    problems += _no_scale_sets(choices, values[MANAGER])
     return problems + _other_cloud(choices, values[MANAGER], given.get("managerApp"))
+
+
+def _no_scale_sets(choices: list[PoolSpec], manager: Any) -> list[Problem]:
+    """Report what pools cannot have if the manager finds their jobs by runner scale sets."""
+    if not isinstance(manager, Mapping) or manager.get("demand") != "scaleSets":
+        return []
+    labels = {spec.name: runner_labels(spec) for spec in choices if spec.model.REGISTERED_BY == "machines"}
+    problems = []
+    for spec in choices:
+        if not (own := labels.get(spec.name)):
+            continue
+        # Equal labels are reported for any manager (pools.same_labels).
+        others = [each for each in labels.items() if {*map(str.lower, each[1])} != {*map(str.lower, own)}]
+        if wrong := wrong_labels(own, others):
+            path = f"{spec.path}.runnerLabels"
+            problems.append(
+                Problem(path, wrong.text, in_yaml(own), "labels of a scale set", wrong.hint, "no-scale-set")
+            )
+        if spec.choices.get("priorities") is not None:
+            wrong, path = PRIORITIES, f"{spec.path}.priorities"
+            problems.append(Problem(path, wrong.text, "a map", "nothing here", wrong.hint, "no-scale-set"))
+    return problems
 
 
 def _other_cloud(choices: list[PoolSpec], manager: Any, app: Any) -> list[Problem]:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import math
 import sys
+import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
@@ -28,6 +30,7 @@ if TYPE_CHECKING:
 
     from ..config import Config
     from ..github.app_token import App
+    from ..github.scale_sets import ScaleSets
     from ..metrics.prometheus import Prometheus
     from ..model import Pool
 
@@ -35,6 +38,8 @@ if TYPE_CHECKING:
 _STORE_PAUSE_SEC = 30.0
 # A GitHub rate limit may last an hour. Preemptions must be read meanwhile, because Google lists each for an hour.
 _LONGEST_PAUSE_SEC = 60.0
+# The seconds until the next look if GitHub has named a new job.
+_LOOK_SEC = 0.5
 
 
 @click.command("run")
@@ -115,7 +120,7 @@ def command(
                     raise InputError(str(error)) from None
             if once or (until_idle and results and all(map(is_idle, results))):
                 break
-            stopped.wait(loops.pause_sec(results, interval_sec))
+            loops.wait(stopped, results, interval_sec)
     except InUse as error:
         log.line("lease-lost", config.name, str(error))
         raise SystemExit(1) from None
@@ -142,17 +147,25 @@ class Loops:
         measured: bool,
     ) -> None:
         """Create the loops. Raises InputError if a token may not be sent to `url`."""
+        from ..github.scale_sets import ScaleSets
+
         pools = config.pools_by_supplier()
+        self._scale_sets: ScaleSets | None = None
         budgets = Budgets(config.teams, store.records, config.pools)
         try:
+            if config.demand == "scaleSets":
+                self._scale_sets = ScaleSets(url, app, config.github.owner, config.name, config.pools)
+            sets = self._scale_sets
             self._loops = [
-                Loop(name, config, pools, app, url, store, budgets, log.copy(), prometheus, measured=measured)
+                Loop(name, config, pools, app, url, store, budgets, log.copy(), prometheus, sets, measured=measured)
                 for name in pools
             ]
         except Refused as error:
             store.close()
             raise InputError(str(error), hint="correct --github-url, or github.apiUrl of the configuration") from None
         self._store = store
+        if self._scale_sets:
+            self._scale_sets.start()
 
     def step(self) -> list[PassResult]:
         """Run one pass of each loop and write its log. Raises Unavailable or InUse."""
@@ -169,8 +182,18 @@ class Loops:
         # The longest one keeps each loop within its part of the requests that GitHub allows.
         return max(pauses, default=interval_sec or _STORE_PAUSE_SEC)
 
+    def wait(self, stopped: threading.Event, results: Sequence[PassResult], interval_sec: float | None) -> None:
+        """Return before the next passes: after the pause, when GitHub names a new job, or when `stopped` is set."""
+        until = time.monotonic() + self.pause_sec(results, interval_sec)
+        look_sec = _LOOK_SEC if self._scale_sets and results else math.inf
+        while (left_sec := until - time.monotonic()) > 0 and not stopped.wait(min(left_sec, look_sec)):
+            if look_sec < left_sec and any(loop.is_called for loop in self._loops):
+                break
+
     def close(self) -> None:
-        """Give the lease back."""
+        """End the sessions of scale sets, and give the lease back."""
+        if self._scale_sets:
+            self._scale_sets.close()
         for loop in self._loops:
             loop.close()
         self._store.close()
@@ -190,6 +213,7 @@ class Loop:
         budgets: Budgets,
         log: Log,
         prometheus: Prometheus | None,
+        scale_sets: ScaleSets | None = None,
         *,
         measured: bool,
     ) -> None:
@@ -201,7 +225,15 @@ class Loop:
         groups = {pool.runner_group for each in pools.values() for pool in each}
         # Each loop reads GitHub itself, and sends its part of the requests that GitHub allows.
         sweeps = config.managers * len(pools)
-        self._github = GithubAdapter(url, app, config.github.owner, groups, managers=sweeps, public=config.is_public)
+        self._github = GithubAdapter(
+            url,
+            app,
+            config.github.owner,
+            groups,
+            managers=sweeps,
+            public=config.is_public,
+            scale_sets=scale_sets,
+        )
         self._supplier = cast(Supplier, Answering(supplier(name).of(config.name, self._pools)))
         is_of_another = config.is_of_another()
         self._manager = Manager(
@@ -221,6 +253,11 @@ class Loop:
         self._lines = LogLines(self._meter, share=share, budgets=budgets) if measured else None
         self.view: dict[str, Any] = {}
         """The view of the last pass."""
+
+    @property
+    def is_called(self) -> bool:
+        """True if GitHub has named a new job."""
+        return self._github.is_called
 
     def step(self) -> PassResult:
         """Run one pass and write its log. Raises Unavailable or InUse."""

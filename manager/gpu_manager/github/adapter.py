@@ -13,7 +13,8 @@ from ..ports import GithubView, Refused, Unavailable
 from . import payloads
 from .app_token import App
 from .rate_limits import Requests
-from .rest_client import Clocks, RestClient, refusal
+from .rest_client import Answer, Clocks, RestClient, refusal
+from .scale_sets import ScaleSets
 from .sweep import Sweep, repository_path, run_path
 
 _PERMISSIONS = {"actions": "write", "organization_self_hosted_runners": "write"}
@@ -37,6 +38,7 @@ class GithubAdapter:
         groups: Names of the pools' runner groups.
         managers: The number of managers that send requests as this installation.
         public: True if a pool is for public repositories. Approvals are read then, which needs a further permission.
+        scale_sets: The scale sets whose messages name the runs to read; None to list all repositories each time.
         clocks, transport: Replaced in tests.
     """
 
@@ -49,6 +51,7 @@ class GithubAdapter:
         *,
         managers: int = 1,
         public: bool = False,
+        scale_sets: ScaleSets | None = None,
         clocks: Clocks | None = None,
         transport: httpx2.BaseTransport | None = None,
     ) -> None:
@@ -56,7 +59,8 @@ class GithubAdapter:
         self._client = RestClient(url, app, permissions, clocks, transport, managers)
         # GitHub creates no token with a permission that the App lacks, and this one is optional.
         self._checks = RestClient(url, app, {"checks": "write"}, clocks, transport, managers)
-        self._sweep = Sweep(self._client, organization, groups)
+        self._scale_sets, self._hints = scale_sets, scale_sets.hints() if scale_sets else None
+        self._sweep = Sweep(self._client, organization, groups, self._hints)
         self._organization = organization
         self._runners = f"/orgs/{quote(organization, safe='')}/actions/runners"
 
@@ -75,9 +79,14 @@ class GithubAdapter:
         """Return the seconds between two sweeps. `active`: a job waits for a machine, or a machine starts."""
         return self._client.limits.interval_sec(active)
 
+    @property
+    def is_called(self) -> bool:
+        """True if a message has named a new job, and GitHub's limits allow a sweep now."""
+        return self._hints is not None and self._hints.new and self._client.limits.may_sweep()
+
     def observe(self, runs: Collection[RunKey]) -> GithubView:
         self._sweep.begin()
-        problems: list[str] = []
+        problems = self._scale_sets.problems if self._scale_sets else []
         runners = _or_problem(self._sweep.runners, problems)
         found = _or_problem(self._sweep.jobs, problems)
         states: dict[RunKey, Run] = {}
@@ -131,13 +140,19 @@ class GithubAdapter:
             "labels": sorted(pool.labels),
             "work_folder": _WORK_FOLDER,
         }
-        answer = self._client.send("POST", path, body)
+
+        def create() -> Answer:
+            if self._scale_sets:
+                return self._scale_sets.new_runner(pool, name, _WORK_FOLDER)
+            return self._client.send("POST", path, body)
+
+        answer = create()
         if answer.status == 409:
             # The runner comes from a request whose answer was lost, or from a killed manager. It cannot start, because
             # its configuration is lost too.
             self._remove_unused(name)
-            answer = self._client.send("POST", path, body)
-        if answer.status != 201:
+            answer = create()
+        if answer.status not in (200, 201):
             raise refusal("POST", path, answer)
         return payloads.read("a runner's registration", lambda: payloads.new_runner(answer.value))
 

@@ -164,7 +164,8 @@ def runner(payload: Payload) -> Runner:
 
 
 def new_runner(payload: Payload) -> NewRunner:
-    config = payload["encoded_jit_config"]
+    # Of the REST API, or of the service of scale sets.
+    config = payload.get("encodedJITConfig") or payload["encoded_jit_config"]
     if not isinstance(config, str) or not config:
         raise TypeError("encoded_jit_config")
     return NewRunner(int(payload["runner"]["id"]), str(payload["runner"]["name"]), config)

@@ -12,6 +12,8 @@ _SECONDARY_SEC = 60.0
 _LONGEST_PAUSE_SEC = 3600.0
 # Seconds between two sweeps (docs/adr/0025-the-runner-manager.md).
 _ACTIVE_SEC, _IDLE_SEC = 10.0, 30.0
+# The least seconds from the start of one sweep to the next, which GitHub's messages may begin earlier.
+_LEAST_SEC = 1.0
 # The secondary limit is 900 points a minute, and a request costs at least one (docs.github.com, "Rate limits for the
 # REST API"). The documentation does not say if a 304 answer costs one. The other 180 points are for other clients of
 # the installation.
@@ -43,6 +45,7 @@ class RateLimits:
         self.requests_left: int | None = None
         """The requests left in the hourly budget, from the newest answer that reports it."""
         self._sent = self._not_modified = self._sent_before_sweep = 0
+        self._sweep_began = monotonic()
 
     @property
     def requests(self) -> Requests:
@@ -62,11 +65,17 @@ class RateLimits:
     def begin_sweep(self) -> None:
         """Count the following requests for a new sweep."""
         with self._lock:
-            self._sent_before_sweep = self._sent
+            self._sent_before_sweep, self._sweep_began = self._sent, self._monotonic()
+
+    def may_sweep(self) -> bool:
+        """Return True if a sweep may begin before the interval has passed."""
+        return self.wait_sec() is None and self._monotonic() - self._sweep_began >= self._pause_sec(_LEAST_SEC)
 
     def interval_sec(self, active: bool) -> float:
         """Return the seconds between two sweeps. `active`: a job waits for a machine, or a machine starts."""
-        pause_sec = _ACTIVE_SEC if active else _IDLE_SEC
+        return self._pause_sec(_ACTIVE_SEC if active else _IDLE_SEC)
+
+    def _pause_sec(self, pause_sec: float) -> float:
         with self._lock:
             # The seconds that the last sweep's requests need at the allowed rate per minute.
             pause_sec = max(pause_sec, (self._sent - self._sent_before_sweep) * 60 / self._per_minute)

@@ -91,7 +91,7 @@ class RestClient:
         self._clocks = clocks or Clocks()
         self.limits = RateLimits(self._clocks.monotonic, managers)
         self._http = httpx2.Client(
-            base_url=_checked(url),
+            base_url=checked_address(url),
             headers={
                 "Accept": "application/vnd.github+json",
                 "User-Agent": "gpu-ci-manager",
@@ -266,7 +266,7 @@ class RestClient:
             )
         except httpx2.HTTPError as error:
             raise Unavailable(f"{method} {path}: no answer from GitHub: {type(error).__name__}: {error}") from None
-        answer = _read(response, bearer)
+        answer = read_answer(response, bearer)
         self._learn_time(response)
         if self.limits.record_answer(response.status_code, response.headers, answer.message, self.unix()):
             raise Unavailable(f"{method} {path}: GitHub's rate limit is reached ({answer.status}): {answer.message}")
@@ -337,7 +337,7 @@ def _array_reader(path: str, convert: Callable[[Any], _Element]) -> Callable[[An
     return read
 
 
-def _checked(url: str) -> str:
+def checked_address(url: str) -> str:
     """Return the address. It must be https or this computer, because the App's token is sent to it."""
     where = urlsplit(url)
     if where.scheme != "https" and not (where.scheme == "http" and where.hostname in _LOOPBACK):
@@ -345,7 +345,8 @@ def _checked(url: str) -> str:
     return url.rstrip("/")
 
 
-def _read(response: httpx2.Response, bearer: str) -> Answer:
+def read_answer(response: httpx2.Response, bearer: str) -> Answer:
+    """Return the answer. Its message does not contain the token."""
     try:
         value = json.loads(response.content) if response.content else None
     except (ValueError, RecursionError):

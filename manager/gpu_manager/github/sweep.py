@@ -1,6 +1,8 @@
 """The sweep: reads the waiting and running jobs of all repositories that may use the pools' runner groups.
 
 A repository that cannot be read does not stop the others: its last jobs stay for a while.
+
+With runner scale sets, most sweeps list no repository. They read the runs that messages name, until these have ended.
 """
 
 from __future__ import annotations
@@ -18,6 +20,7 @@ from ..ports import Refused
 from . import approvals, payloads
 from .payloads import Group, ListedRun
 from .rest_client import CONCURRENT, MOST_FILTERED, FailedAnswer, RestClient
+from .scale_sets import Hints
 
 # The states of runs to list in each sweep, in the order in which a run has them. A run that changes its state between
 # two lists is therefore in the second list. The rare states are listed in every fifth sweep.
@@ -30,6 +33,9 @@ MOST_RUNS = 1000
 MOST_JOBS = 10_000
 # The number of sweeps in which the last jobs of a repository count that cannot be read.
 _KEPT_SWEEPS = 10
+# With runner scale sets: the seconds between two sweeps of all repositories, which find the jobs of lost messages, and
+# those after which a job has no message.
+_ALL_EVERY_SEC, _NO_MESSAGE_SEC = 600.0, 60.0
 # A list has at most MOST_FILTERED runs, the newest ones. Older runs are in lists with a limit on `created`.
 _MOST_LISTS = 10
 
@@ -55,10 +61,18 @@ class Sweep:
     organization: str
     groups: Collection[str]
     """Names of the pools' runner groups."""
+    hints: Hints | None = None
+    """The messages of runner scale sets; None to list all repositories each time."""
     _found_groups: list[Group] | None = None
     """The runner groups in this sweep."""
     _active: set[RunKey] = field(default_factory=set)
-    """The runs whose jobs the last sweep has read."""
+    """The runs whose jobs the next sweep reads: those that the last one has read, or those of scale sets."""
+    _others: dict[RunKey, tuple[Job, ...]] = field(default_factory=dict)
+    """The jobs of runs that no scale set serves, as the last list of their repository had them."""
+    _due_at: float = 0.0
+    """When all repositories are listed again."""
+    _unlisted: frozenset[str] = frozenset()
+    """The repositories that the last sweep could not read, which the next one lists."""
     _last: dict[str, tuple[int, tuple[Job, ...]]] = field(default_factory=dict)
     """The last jobs of each repository, with the number of their sweep."""
     _sweeps: int = 0
@@ -87,11 +101,19 @@ class Sweep:
 
     def jobs(self) -> Jobs:
         """Return queued, waiting and running jobs of runs that have not ended."""
-        statuses = _EVERY_TIME if self._sweeps % _SELDOM_EVERY else (*_SELDOM, *_EVERY_TIME)
+        every_time = self.hints is None and self._sweeps % _SELDOM_EVERY
+        statuses = _EVERY_TIME if every_time else (*_SELDOM, *_EVERY_TIME)
+        if self.hints:
+            runs, lost = self.hints.take()
+            self._active |= runs
+            self._due_at = 0.0 if lost else self._due_at
         groups_of = self._repositories()
+        began = self.client.unix()
+        due = self.hints is None or began >= self._due_at
+        names = groups_of if due else sorted(self._unlisted & groups_of.keys())
         failed: dict[str, str] = {}
         listed: dict[RunKey, ListedRun] = {}
-        for part in self._settled(lambda name: self._runs(name, statuses), groups_of, failed).values():
+        for part in self._settled(lambda name: self._runs(name, statuses), names, failed).values():
             listed |= part
         # An unlisted run has ended, has a rarely listed state, or changed its state while the lists were read.
         unlisted = sorted(key for key in self._active - listed.keys() if key.repository in groups_of)
@@ -105,7 +127,6 @@ class Sweep:
             if count >= MOST_JOBS
         ]
         self._sweeps += 1
-        self._active = found.keys() | {key for key in self._active if key.repository in failed}
         allowed = {key: [each for each in groups_of[key.repository] if each.allows(listed[key])] for key in found}
         asked = [
             key
@@ -117,13 +138,23 @@ class Sweep:
         answers = self._each(lambda key: approvals.refusal(self.client, key, listed[key]), by_commit.values())
         of_commit = dict(zip(by_commit, answers, strict=True))
         refusals = {key: of_commit[listed[key].approved_as] for key in asked}
-        jobs: dict[str, list[Job]] = {name: [] for name in groups_of}
+        complete: dict[RunKey, tuple[Job, ...]] = {}
         for key, of_run in found.items():
             run, groups = listed[key], frozenset(each.name for each in allowed[key])
-            jobs[key.repository] += (
+            complete[key] = tuple(
                 replace(job, runner_groups=groups, event=run.event, branch=run.head_branch, refusal=refusals.get(key))
                 for job in of_run
             )
+        followed = self._followed(complete, notes, began)
+        self._active = followed | {key for key in self._active if key.repository in failed}
+        kept = {key: of_run for key, of_run in self._others.items() if key.repository in groups_of.keys() - set(names)}
+        self._others = {key: of_run for key, of_run in (kept | complete).items() if key not in followed}
+        self._unlisted = frozenset(failed)
+        if due:
+            self._due_at = began + _ALL_EVERY_SEC
+        jobs: dict[str, list[Job]] = {name: [] for name in groups_of}
+        for key in followed:
+            jobs[key.repository] += complete[key]
         read = {name: (self._sweeps, tuple(part)) for name, part in jobs.items() if name not in failed}
         self._last = {
             name: last
@@ -131,7 +162,22 @@ class Sweep:
             if (last := read.get(name) or self._last.get(name)) and self._sweeps - last[0] < _KEPT_SWEEPS
         }
         problems = (*(f"{name}: not read: {problem}" for name, problem in sorted(failed.items())), *notes)
-        return Jobs(tuple(job for _, part in self._last.values() for job in part), frozenset(failed), problems)
+        parts = [*(part for _, part in self._last.values()), *self._others.values()]
+        return Jobs(tuple(job for part in parts for job in part), frozenset(failed), problems)
+
+    def _followed(self, found: Mapping[RunKey, tuple[Job, ...]], notes: list[str], began: float) -> set[RunKey]:
+        """Return the runs that each sweep reads until they end. A run with a job of a scale set needs a message."""
+        if not (hints := self.hints):
+            return set(found)
+        served = {key: [job for job in jobs if hints.serves(job)] for key, jobs in found.items()}
+        is_regular = 0 < self._due_at <= began
+        notes += [
+            f"{key.repository}: no message of a runner scale set has named run {key.run_id}, whose job waits"
+            for key, jobs in served.items()
+            if is_regular and key not in self._active
+            if any(job.status == "queued" and job.created_unix < began - _NO_MESSAGE_SEC for job in jobs)
+        ]
+        return {key for key, jobs in served.items() if jobs or key in self._active}
 
     def run(self, key: RunKey) -> Run:
         """Return the state of a run. A deleted run counts as ended and too old for a rerun."""
