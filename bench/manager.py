@@ -191,6 +191,8 @@ class Policy:
     """A runner manager. The world calls each method after the delay of a webhook."""
 
     check_sec = 0.0
+    requests: float | None = None
+    """The requests to GitHub's REST API that read jobs and runners; None if it reads none."""
     registers = False
     """True if the policy registers the runner of a booted machine. Otherwise the machine's agent does."""
     idle_limit_sec: float
@@ -347,6 +349,9 @@ class World:
 
 
 MACHINE_TYPE, MAXIMUM, STANDBY, WARM = "g2-standard-8", 16, 3, 2
+# Of the organization, for requests to GitHub. Each job is a run of its own. The groups, their repositories and runners
+# are three requests, and with scale sets all repositories are read every ten minutes (github/sweep.py).
+REPOSITORIES, _GROUP_REQUESTS, _ALL_EVERY_SEC = 30, 3.0, 600.0
 _WORK = model.Schedule(days=("mon", "tue", "wed", "thu", "fri"), start="07:00", end="19:00", time_zone="UTC")
 _EPOCH = 1_699_833_600.0
 """A Monday, 00:00 UTC, because the histories begin on a Monday."""
@@ -386,11 +391,33 @@ class GpuCi(Policy):
         store.load, store.save = lambda: store.value, partial(setattr, store, "value")
         self._manager = Manager([pool], cloud, cloud, store, lambda: _EPOCH + world.now)
         self._limits = RateLimits(lambda: world.now)
-        world.at(0, self._step)
+        self._began, self.requests = -math.inf, 0.0
+        self._step_at(0.0)
+
+    def _step_at(self, when: float) -> None:
+        self._next = when
+        self.world.at(when, lambda: self._step() if self.world.now == self._next else None)
 
     def _step(self) -> None:
+        self._began, self.requests = self.world.now, self.requests + self._requests_of_pass()
         idle = is_idle(self._manager.step())
-        self.world.after(self._limits.interval_sec(not idle) + PASS_SEC, self._step)
+        self._step_at(self.world.now + self._limits.interval_sec(not idle) + PASS_SEC)
+
+    def _requests_of_pass(self) -> float:
+        """Return the requests of a sweep: two lists of each repository, and three in every fifth (github/sweep.py)."""
+        return _GROUP_REQUESTS + 2.6 * REPOSITORIES + len(self.world.active)
+
+
+class WithScaleSets(GpuCi):
+    """The runner manager with demand: scaleSets. A message begins a pass, which reads the known runs only."""
+
+    def queued(self, job: Job) -> None:
+        if self._began < self.world.now:
+            self._step_at(min(self._next, max(self.world.now, self._began + PASS_SEC)))
+
+    def _requests_of_pass(self) -> float:
+        whole = int(self.world.now / _ALL_EVERY_SEC) > int(self._began / _ALL_EVERY_SEC) if self._began >= 0 else True
+        return _GROUP_REQUESTS + 2.0 * len(self.world.active) + (5.0 * REPOSITORIES if whole else 0.0)
 
 
 class _Cloud:
@@ -592,6 +619,7 @@ REGIONS = tuple(dict.fromkeys(Place(zone, "").region for zone in SHARES))
 POLICIES: dict[str, Callable[[World, Sequence[Place], Sequence[Place]], Policy]] = {
     "gpu-ci, one region": lambda world, near, _: GpuCi(world, near),
     "gpu-ci, three regions": lambda world, _, everywhere: GpuCi(world, everywhere),
+    "gpu-ci, three regions, scale sets": lambda world, _, everywhere: WithScaleSets(world, everywhere),
     f"gpu-ci, three regions, standby {STANDBY}": lambda world, _, everywhere: GpuCi(world, everywhere, STANDBY),
     f"gpu-ci, three regions, warm {WARM} on workdays 07 to 19": lambda world, _, everywhere: GpuCi(
         world, everywhere, warm=WARM
@@ -625,7 +653,7 @@ def bench_manager(seeds: int, days: int, console: Console) -> None:
     run again.
     """
     table = Table(
-        "policy", "median wait", "95th percentile", "done", "lost", "USD per job hour",
+        "policy", "median wait", "95th percentile", "done", "lost", "USD per job hour", "requests an hour",
         title=f"{seeds} histories of {days} days in each of {len(REGIONS)} regions",
     )  # fmt: skip
     for name in POLICIES:
@@ -634,10 +662,12 @@ def bench_manager(seeds: int, days: int, console: Console) -> None:
         waits = sorted(min(job.began_at - job.created, QUEUE_LIMIT_SEC) for job in found)
         done = [job for job in found if job.status == "success"]
         hours = sum(job.duration_sec for job in done) / 3600
+        requests, total_sec = [world.policy.requests for world in worlds], sum(world.now for world in worlds)
         table.add_row(
             name, f"{statistics.median(waits):.0f} s", f"{waits[int(0.95 * (len(waits) - 1))]:.0f} s",
             f"{len(done)} of {len(found)}", str(sum(job.status == "failure" for job in found)),
             f"{sum(usd(world, days) for world in worlds) / hours:.3f}",
+            "-" if None in requests else f"{sum(each or 0 for each in requests) / total_sec * 3600:.0f}",
         )  # fmt: skip
         console.print(f"{name}: median wait {statistics.median(waits):.0f} s")
     console.print(table)

@@ -9,7 +9,7 @@ from collections.abc import Callable
 import pytest
 
 from bench import manager
-from bench.manager import STANDBY, GpuCi, Job, Place, Policy, RunsOn, World, zones
+from bench.manager import STANDBY, GpuCi, Job, Place, Policy, RunsOn, WithScaleSets, World, zones
 
 SPOT, STANDARD = Place("us-central1-a", "spot"), Place("us-central1-a", "standard")
 DAY = 86400.0
@@ -53,6 +53,18 @@ def test_our_loop_finds_a_job_in_its_next_pass_and_deletes_the_machine_after_it(
     assert ended == made.jobs[0].began_at + 600 + 10
     assert isinstance(made.policy, GpuCi)
     assert not made.policy.cloud.listed()
+
+
+def test_a_message_begins_a_pass_and_the_requests_are_those_of_the_adapter() -> None:
+    made = run(lambda own: WithScaleSets(own, [SPOT]), Job(1, 5, 600), Job(2, 5, 600), Job(3, 6.5, 600))
+    # A message takes a second, and the next one waits until the pass has ended.
+    assert [created for _, created, _ in spans(made)] == [6, 6, 8]
+    passes = [policy(World({SPOT: [True]}, (), 1), [SPOT]) for policy in (WithScaleSets, GpuCi)]
+    for each in passes:
+        each.world.active = {1: Job(1, 0, 1)}
+    whole, swept = (each._requests_of_pass() for each in passes)
+    passes[0]._began = 0.0
+    assert (whole, passes[0]._requests_of_pass(), swept) == (5 + 5 * 30, 5, 4 + 2.6 * 30)
 
 
 def test_our_loop_runs_a_lost_job_again_on_a_machine_that_stays() -> None:

@@ -65,8 +65,8 @@ class ManagerSettings(ManagerChoices):
     binary_authorization: StrictBool = BINARY_AUTHORIZATION
     demand: Literal["sweep", "scaleSets"] = Field(
         default="sweep",
-        description="how the manager finds jobs: sweep lists the runs of all repositories, and scaleSets gets messages "
-        "of GitHub (docs/guides/runner-manager-setup.md#runner-scale-sets)",
+        description="how the manager finds jobs: by lists of all runs, or by messages of runner scale sets "
+        "(docs/guides/runner-manager-setup.md#runner-scale-sets)",
     )
     others: dict[Annotated[str, Field(pattern=r"^[a-z]([-a-z0-9]{0,18}[a-z0-9])?$")], list[str]] = Field(
         default={},
