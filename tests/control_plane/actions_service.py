@@ -90,6 +90,13 @@ class ActionsService:
             self.waiting[number].append(message)
             self._changed.notify_all()
 
+    def expire(self) -> None:
+        """End all tokens."""
+        with self._changed:
+            self._tokens.clear()
+            for session in self.sessions.values():
+                session["messageQueueAccessToken"] = "ended"
+
     def forget(self, number: int) -> None:
         """Delete a set, as GitHub does with sets that were idle for a week."""
         with self._changed:

@@ -100,6 +100,14 @@ def test_a_second_manager_serves_the_pools_of_its_list(tmp_path: Path) -> None:
     assert [row.name for row in found.of(":StoppedMachines")] == ["manager-batch-stopped"]
 
 
+def test_the_configuration_says_how_the_manager_finds_jobs(tmp_path: Path) -> None:
+    values = stack(managerApp=MANAGER)
+    values["gpu-ci:pools"]["l4"] |= {"runnerLabels": ["gpu", "l4"]}
+    values["gpu-ci:manager"] = {**ON_GOOGLE_CLOUD["gpu-ci:manager"], "demand": "scaleSets"}
+    (tmp_path / "manager.json").write_text(json.dumps(run(values).outputs[STACK]["manager"]))
+    assert read(tmp_path / "manager.json").demand == "scaleSets"
+
+
 EAST = "projects/example-ci/regions/us-east1/subnetworks/ci"
 LADDER = [{"zones": ["us-central1-a"], "market": "standard"}, {"zones": ["us-east1-b"]}]
 

@@ -386,6 +386,22 @@ def test_a_limit_is_waited_for_one_hour_at_most() -> None:
     assert limits.wait_sec() == 3600
 
 
+def test_a_message_begins_a_sweep_as_early_as_the_requests_of_the_last_one_allow() -> None:
+    now = [0.0]
+    limits = RateLimits(lambda: now[0])
+    limits.begin_sweep()
+    for _ in range(60):
+        limits.record_answer(200, {}, "", 0.0)
+    found = []
+    for now[0] in (1.0, 4.9, 5.0):
+        found.append(limits.may_sweep())
+    limits.begin_sweep()
+    for now[0] in (5.9, 6.0):
+        found.append(limits.may_sweep())
+    limits.record_answer(429, {"retry-after": "9"}, "", 0.0)
+    assert (found, limits.may_sweep()) == ([False, False, True, False, True], False)
+
+
 def test_the_jobs_that_a_runner_ran_have_githubs_times_of_all_attempts(
     github: FakeGithub, manager: GithubAdapter
 ) -> None:

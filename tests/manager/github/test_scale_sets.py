@@ -219,20 +219,25 @@ def test_a_session_of_another_process_is_waited_for_and_no_token_is_shown(
 def test_messages_continue_after_the_tokens_end(manager: Managed, github: FakeGithub, service: ActionsService) -> None:
     manager.settle()
     [number] = service.sets
-    service.sessions[number]["messageQueueAccessToken"] = "another"
-    service.faults["/sessions"] = [Answer(401, "", "text/plain")]  # the token of the service has ended too
+    service.expire()
     queued(github)
     service.queue("example-org/kernels", 1, LABELS)
-    until(lambda: manager.adapter.is_called)
+    until(lambda: manager.adapter.is_called and not service.waiting[number])
     assert manager.found() == [11]
     assert [each for each in service.asked if each.startswith("POST") and "/sessions" in each][1:] == []
 
 
-def test_a_set_that_is_gone_is_created_again_by_its_name(manager: Managed, service: ActionsService) -> None:
-    manager.settle()
+def test_a_set_that_is_gone_is_created_again_by_its_name_and_its_messages_count_as_lost(
+    manager: Managed, github: FakeGithub, service: ActionsService
+) -> None:
+    queued(github)
+    manager.settle()  # the job of the first sweep needs no message
     [number] = service.sets
     service.forget(number)
-    until(lambda: service.sets and service.sessions)
+    queued(github, 2)
+    seen = len(service.capacities)
+    until(lambda: service.sets and len(service.capacities) > seen)
+    assert manager.found() == [11, 22]
     [[again, found]] = service.sets.items()
     labels = [{"type": "System", "name": "gpu"}, {"type": "System", "name": "l4"}]
     assert (again != number, found["name"], found["labels"]) == (True, "prod-l4", labels)
@@ -257,6 +262,7 @@ def test_a_runner_is_one_of_the_set(manager: Managed, github: FakeGithub, servic
     service.sets.clear()  # the session still exists
     with pytest.raises(Unavailable, match="created again"):
         manager.adapter.register(POOL, "l4-0a1b2c3d-43")
+    until(lambda: service.sets)
 
 
 def test_a_message_is_acknowledged_after_it_is_noted_and_may_come_twice(
