@@ -12,7 +12,7 @@ import threading
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
-from urllib.parse import quote, urlsplit
+from urllib.parse import quote, urlencode
 
 import httpx2
 import jwt
@@ -23,7 +23,6 @@ from . import payloads
 from .app_token import App
 from .rest_client import Answer, Clocks, FailedAnswer, RestClient, checked_address, read_answer, refusal
 
-_VERSION = {"api-version": "6.0-preview"}
 _SETS = "runnerscalesets"
 _TIMEOUT = httpx2.Timeout(30.0, connect=10.0)
 # GitHub answers a request for a message after about 50 s.
@@ -212,12 +211,12 @@ class ScaleSets:
 
     def _id_of(self, each: _Set) -> int:
         """Return the id of the scale set with this name, which is created or gets other labels if necessary."""
-        group = self._only("runnergroups/", {"groupName": each.pool.runner_group})
+        group = self._only("runnergroups/", groupName=each.pool.runner_group)
         if group is None:
             raise Refused(f"{self._organization} has no runner group named {each.pool.runner_group}")
         labels = [{"type": "System", "name": label} for label in sorted(each.pool.labels)]
         wanted = {"name": each.name, "runnerGroupId": group["id"], "labels": labels}
-        found = self._only(_SETS, {"runnerGroupId": group["id"], "name": each.name})
+        found = self._only(_SETS, runnerGroupId=group["id"], name=each.name)
         if found is None or _labels(found) != each.pool.labels:
             method, path = ("POST", _SETS) if found is None else ("PATCH", f"{_SETS}/{found['id']}")
             found = self._ask(method, path, wanted).value
@@ -228,24 +227,24 @@ class ScaleSets:
             )
         return payloads.read("a scale set", lambda: int(found["id"]))
 
-    def _only(self, path: str, query: Mapping[str, Any]) -> Any:
+    def _only(self, path: str, **query: Any) -> Any:
         """Return the only element of a list, or None."""
-        answer = self._ask("GET", path, query=query)
+        answer = self._ask("GET", f"{path}?{urlencode(query)}")
         return payloads.read(f"a list of {path}", lambda: next(iter(answer.value["value"]), None))
 
     def _receive(self, each: _Set) -> None:
         """Wait for one message, note what it says, and then acknowledge it. Without that, it comes again."""
         # A job that is queued while a set has no capacity is not offered to it later, so the header is never 0.
         headers = {"X-ScaleSetMaxCapacity": str(each.pool.max), "Accept": "application/json; api-version=6.0-preview"}
-        query = {"lastMessageId": each.last} if each.last else {}
-        answer = self._exchange("GET", each.queue, each.token, query, headers=headers, timeout=_MESSAGE_TIMEOUT)
+        queue = httpx2.URL(each.queue)
+        url = queue.copy_merge_params({"lastMessageId": each.last}) if each.last else queue
+        answer = self._exchange("GET", url, each.token, headers=headers, timeout=_MESSAGE_TIMEOUT)
         if answer.status == 200:
             number = payloads.read("a message", lambda: int(answer.value["messageId"]))
             if offered := self._note(answer.value):
-                url = f"{self._connect().url}/_apis/runtime/{_SETS}/{each.id}/acquirejobs"
-                self._exchange("POST", url, each.token, _VERSION, offered)
-            queue = httpx2.URL(each.queue)
-            answer = self._exchange("DELETE", str(queue.copy_with(path=f"{queue.path}/{number}")), each.token)
+                url = _url(self._connect(), f"{_SETS}/{each.id}/acquirejobs")
+                self._exchange("POST", url, each.token, offered)
+            answer = self._exchange("DELETE", queue.copy_with(path=f"{queue.path}/{number}"), each.token)
             each.last = number if answer.status == 204 else each.last
         if answer.status == 401:
             self._use(each, self._ask("PATCH", f"{_SETS}/{each.id}/sessions/{each.session}"))
@@ -281,25 +280,16 @@ class ScaleSets:
                 path, is_server = "/actions/runner-registration", self._url.endswith("/api/v3")
                 web = self._url.removesuffix("/api/v3") if is_server else self._url.replace("://api.", "://", 1)
                 body = {"url": f"{web}/{self._organization}", "runner_event": "register"}
-                answer = self._exchange("POST", f"{self._url}{path}", token, {}, body, scheme="RemoteAuth")
+                answer = self._exchange("POST", httpx2.URL(self._url + path), token, body, scheme="RemoteAuth")
                 if answer.status != 200:
                     raise refusal("POST", path, answer)
                 self._service = payloads.read("a registration", lambda: _service(answer.value))
             return self._service
 
-    def _ask(
-        self,
-        method: str,
-        path: str,
-        body: Any = None,
-        *,
-        query: Mapping[str, Any] | None = None,
-        expected: Collection[int] = (200,),
-    ) -> Answer:
+    def _ask(self, method: str, path: str, body: Any = None, expected: Collection[int] = (200,)) -> Answer:
         """Send a request to the service. Raises Unavailable, or Refused for another status than the expected ones."""
         service = self._connect()
-        url, sent = f"{service.url}/_apis/runtime/{path}", {**_VERSION, **(query or {})}
-        answer = self._exchange(method, url, service.token, sent, body)
+        answer = self._exchange(method, _url(service, path), service.token, body)
         if answer.status == 401:
             self._service = None
             raise Unavailable(f"{method} {path}: GitHub's Actions service does not accept its token")
@@ -310,26 +300,27 @@ class ScaleSets:
     def _exchange(
         self,
         method: str,
-        url: str,
+        url: httpx2.URL,
         token: str,
-        query: Mapping[str, Any] | None = None,
         body: Any = None,
         *,
         scheme: str = "Bearer",
         headers: Mapping[str, str] | None = None,
         timeout: httpx2.Timeout = _TIMEOUT,
     ) -> Answer:
-        what = f"{method} {urlsplit(url).path}"
         headers = {"User-Agent": "gpu-ci-manager", **(headers or {}), "Authorization": f"{scheme} {token}"}
-        where = httpx2.URL(url).copy_merge_params(dict(query or {}))
         try:
-            response = self._http.request(method, where, json=body, headers=headers, timeout=timeout)
+            response = self._http.request(method, url, json=body, headers=headers, timeout=timeout)
         except httpx2.HTTPError as error:
-            raise Unavailable(f"{what}: no answer from GitHub: {type(error).__name__}") from None
+            raise Unavailable(f"{method} {url.path}: no answer from GitHub: {type(error).__name__}") from None
         answer = read_answer(response, token)
         if answer.status >= 500 or answer.status == 429:
-            raise FailedAnswer(f"{what}: GitHub answered {answer.status}: {answer.message}")
+            raise FailedAnswer(f"{method} {url.path}: GitHub answered {answer.status}: {answer.message}")
         return answer
+
+
+def _url(service: _Service, path: str) -> httpx2.URL:
+    return httpx2.URL(f"{service.url}/_apis/runtime/{path}").copy_merge_params({"api-version": "6.0-preview"})
 
 
 def _labels(found: Any) -> frozenset[str]:
