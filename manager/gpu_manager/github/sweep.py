@@ -36,6 +36,8 @@ _KEPT_SWEEPS = 10
 # With runner scale sets: the seconds between two sweeps of all repositories, which find the jobs of lost messages, and
 # those after which a job has no message.
 _ALL_EVERY_SEC, _NO_MESSAGE_SEC = 600.0, 60.0
+# The sweeps for which answers are kept: those between two of all repositories, even if most have a message.
+_KEPT_ANSWERS = 300
 # A list has at most MOST_FILTERED runs, the newest ones. Older runs are in lists with a limit on `created`.
 _MOST_LISTS = 10
 
@@ -84,7 +86,7 @@ class Sweep:
     def begin(self) -> None:
         """Begin a new sweep."""
         self._found_groups = None
-        self.client.begin_sweep()
+        self.client.begin_sweep(_KEPT_ANSWERS if self.hints else 10)
 
     def runners(self) -> tuple[Runner, ...]:
         """Return the runners of the pools' groups."""
