@@ -49,8 +49,8 @@ _KEY_SEC = 60.0
 # A check machine reserves 120 s of its time for the rehearsal, but at most a fourth. The rehearsal needs a key, an
 # archive of 227 MB and two answers from GitHub, with a few retries each.
 _REHEARSAL_SEC, _REHEARSAL_SHARE = 120, 4
-# The time for the checks after the job, and for the smoke check after a failed one.
-_AFTER_SEC = 60.0
+# The time for the checks before and after the job, and for the smoke check after a failed one.
+_AROUND_JOB_SEC = 60.0
 _RECHECK_SEC = 60.0
 # The search for an earlier job's files reads each folder of the disk.
 _CLEAN_SEC = 300.0
@@ -235,6 +235,7 @@ class Agent:
         try:
             if runner.warm_sec:
                 # It may have waited for hours since its check.
+                channel.step("before-job", _AROUND_JOB_SEC)
                 _require_healthy(deps.gpu_problem())
             _write_mark(self._mark)
             running = deps.start(registration)
@@ -269,7 +270,7 @@ class Agent:
             why = self._with_notice(error)
             raise AgentExit(why.end.reason, f"{why.detail}; {_lost_job_text(running.job)}") from None
         channel.gpu_use(running.gpu_use())
-        channel.step("after-job", _AFTER_SEC)
+        channel.step("after-job", _AROUND_JOB_SEC)
         _require_healthy(running.gpu_problem())
         if running.job_failed:
             detail += f"; {self._recheck(config)}"

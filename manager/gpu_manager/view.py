@@ -79,7 +79,7 @@ def view(pools: Sequence[Pool], result: PassResult) -> dict[str, Any]:
                     machine,
                     machine.name in runners,
                     working.get(machine.name),
-                    standby.is_on_standby(machine, decision.memory),
+                    decision.memory,
                 ),
                 "job": working[machine.name].url if machine.name in working else "",
             }
@@ -141,15 +141,17 @@ def _pool(pool: Pool, machines: Sequence[Machine] | None, memory: Memory) -> dic
     }
 
 
-def machine_status(machine: Machine, registered: bool, job: Job | None, on_standby: bool) -> str:
+def machine_status(machine: Machine, registered: bool, job: Job | None, memory: Memory) -> str:
     """Return the status of the machine as one word."""
     if machine.off:
-        return "standby" if on_standby else "off"
+        return "standby" if standby.is_on_standby(machine, memory) else "off"
     if job:
         return "busy"
     if registered:
         return "idle"
-    return "booting" if machine.status == "RUNNING" else machine.status.lower()
+    entry = memory.machines.get(machine.name)
+    running = "warm" if entry and entry.warm_sec else "booting"
+    return running if machine.status == "RUNNING" else machine.status.lower()
 
 
 def _job(state: JobState) -> dict[str, Any]:

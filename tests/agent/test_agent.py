@@ -303,7 +303,7 @@ def test_a_warm_machine_waits_longer_for_its_registration_and_looks_at_its_gpu_a
     fakes.look = look  # type: ignore[method-assign]
     assert fakes.end()[0] == ("gpu-unhealthy" if problem else "job-done")
     rest = ["remove 5"] if problem else ["start blob", "STEP waiting 400 s"]
-    begin = ["STEP register 3900 s", "register l4-x7k2-42", "look", *rest]
+    begin = ["STEP register 3900 s", "register l4-x7k2-42", "STEP before-job 60 s", "look", *rest]
     assert fakes.did[fakes.did.index(begin[0]) :][: len(begin)] == begin
 
 

@@ -123,7 +123,7 @@ def test_a_job_whose_variables_are_not_in_githubs_form_is_unknown(change: dict[s
     assert report.job_of({**HINT, **change}) is None
 
 
-STEPS = ("config", "driver", "check", "key", "runner", "register", "waiting", "job", "after-job")
+STEPS = ("config", "driver", "check", "runner", "register", "before-job", "waiting", "job", "after-job", "recheck")
 
 
 def test_the_longest_end_fits_and_keeps_a_hundred_characters_of_its_detail(tmp_path: Path) -> None:
@@ -139,7 +139,7 @@ def test_the_longest_end_fits_and_keeps_a_hundred_characters_of_its_detail(tmp_p
         said.gpu_use({"utilAvg": 0.123, "memMaxMib": 999_999_999, "joules": 123_456_789_012.3})
         said.end(reason, "no " * 400)
         _, end = host.published[-1]
-        assert (end["reason"], end["job"]["repository"], len(end["phases"])) == (reason, repository, 9)
+        assert (end["reason"], end["job"]["repository"], len(end["phases"])) == (reason, repository, len(STEPS))
         assert len(end["detail"]) >= 100, reason
 
 

@@ -9,8 +9,11 @@ import pytest
 from gpu_manager.decision import standby
 from gpu_manager.decision.decide import Decision, decide
 from gpu_manager.decision.warm import size
+from gpu_manager.loop import PassResult
 from gpu_manager.memory import MachineMemory, Memory, StandbyMemory
+from gpu_manager.metrics.measure import Meter
 from gpu_manager.model import Delete, Insert, Register, Schedule, Stop, Warm
+from gpu_manager.view import view
 
 from tests.manager.test_decide import NOW, POOL, job, machine, observe
 from tests.manager.test_standby import of, stock
@@ -117,3 +120,13 @@ def test_a_machine_that_waited_and_starts_again_has_the_time_of_a_boot_only() ->
     memory = Memory(machines={"l4-a": MachineMemory("l4", NOW, warm_sec=600)})
     standby.start(POOL, machine("l4-a", "TERMINATED"), POOL.rungs[0], job(), memory, NOW)
     assert memory.machines["l4-a"].warm_sec == 0
+
+
+@pytest.mark.parametrize(("key", "status", "state"), [("", "booting", "booting"), ("one", "warm", "idle")])
+def test_a_machine_that_waits_does_not_look_as_if_it_booted(key: str, status: str, state: str) -> None:
+    observation = observe(machines=(stock(key=key),))
+    result = PassResult(observation, decide([WARM], observation, waiting()), [])
+    assert [each["status"] for each in view([WARM], result)["machines"]] == [status]
+    meter = Meter([WARM])
+    meter.take(result)
+    assert {name: count for name, count in meter.states[0].machines.items() if count} == {state: 1}

@@ -14,7 +14,7 @@ from typing import Any, Literal
 from gpu_ci.machine_records import JobOfMachine, MachineRecord
 
 from ..budgets import Budgets
-from ..decision import jobs, standby
+from ..decision import jobs
 from ..loop import PassResult
 from ..memory import Memory
 from ..model import Job, JobKey, Machine, Pool
@@ -189,9 +189,11 @@ def _state(
 def _machine_state(machine: Machine, registered: bool, job: Job | None, memory: Memory) -> str:
     if machine.waits_for_capacity:
         return "waiting"
-    found = machine_status(machine, registered, job, standby.is_on_standby(machine, memory))
+    found = machine_status(machine, registered, job, memory)
     if found in STATES:
         return found
+    if found == "warm":
+        return "idle"
     return "booting" if machine.status in ("PROVISIONING", "STAGING") else "stopping"
 
 
