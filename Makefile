@@ -40,7 +40,7 @@ bootstrap: engine ## deploy bootstrap/ in the sandbox: state bucket, key, roles 
 preview: engine ## preview `make up`
 	@$(SANDBOX) preview --stack '$(STACK)' --suppress-outputs $(ARGS)
 
-job: engine torch ## queue a job in the sandbox; the runner manager starts a machine for it (POOL=t4, ec2 or rented; JOB=broken-gpu, priority or public-fork)
+job: engine torch ## queue a job in the sandbox; the runner manager starts a machine for it (POOL=t4, ec2 or rented; JOB=broken-gpu, priority, public-fork or warm)
 	@.venv/bin/gpu-ci job --stack '$(STACK)' --pool '$(POOL)' --example '$(JOB)' $(ARGS)
 
 build: engine torch ## run a build in the sandbox, with a step on a GPU machine (BUILD=failing, cancelled or preempted)

@@ -7,6 +7,7 @@ import contextlib
 import json
 import os
 import random
+import re
 import subprocess
 import threading
 from collections.abc import Iterator
@@ -16,6 +17,7 @@ from typing import Any
 import pytest
 import yaml
 from pulumi_sandbox.providers.gcp.compute.vm_store import INSTANCE
+from pulumi_sandbox.providers.gcp.types import REGION_TEMPLATE
 from pulumi_sandbox.providers.github.actions.runs_api import CHECK_RUN
 from pulumi_sandbox.providers.rsa_key import private_key
 from pulumi_sandbox.workspace import Workspace
@@ -102,6 +104,35 @@ def test_a_job_whose_gpu_fails_runs_again_on_another_machine(staging: SandboxRun
     )  # fmt: skip
     assert f"{title}; the manager runs it again once" in explained.stdout
     assert machines(staging) == []
+
+
+def test_a_job_begins_at_once_on_a_warm_machine_that_was_requested_before_it(staging: SandboxRunner) -> None:
+    templates = [row["id"] for row in staging.world() if row["type"] == REGION_TEMPLATE]
+    output, _ = (process := make_job(staging, example="warm")).communicate(timeout=240)
+    assert process.returncode == 0, output
+    lines = re.findall(r"^ *([\d.]+) s  (\S+) +(.*)$", output, re.MULTILINE)
+    texts = {kind: [text for _, name, text in lines if name == kind] for _, kind, _ in lines}
+    [warm, cold] = [text.partition(": machine ")[2] for text in texts["requested"]]
+    steps = [
+        "requested",
+        "GPU  ",
+        "has passed its check, and",
+        "queued",
+        f"{warm}: the agent checks the GPU again",
+        "runs  ",
+    ]
+    places = [output.find(each) for each in steps]
+    assert -1 not in places, output
+    assert places == sorted(places), output
+    assert [text.rpartition(" on ")[2] for text in texts["runs"]] == [warm, cold]
+    numbers = [text.split()[1] for text in texts["queued"]]
+    assert [staging.json("job", "show", each, "--json")["conclusion"] for each in numbers] == ["success"] * 2
+    at = {kind: float(second) for second, kind, text in reversed(lines) if warm in text}
+    boot_sec = at["warm"] - at["requested"]
+    waited = [float(text.rpartition(" waited ")[2].split()[0]) for text in texts["result"]]
+    assert waited[0] < boot_sec < waited[1], output
+    assert machines(staging) == []
+    assert [row["id"] for row in staging.world() if row["type"] == REGION_TEMPLATE] == templates
 
 
 class Watch(threading.Thread):

@@ -172,7 +172,8 @@ def managed(world: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Ca
 
     def follow(status: str) -> None:
         world.insert(Record(JOB, "50001", "test", "", {}, attempt(50001, status), "api"))
-        job.run_manager(tmp_path, world, job.Terminal(), [], 50001)
+        terminal = job.Terminal()
+        job.run_manager(tmp_path, world, terminal, job.Machines(world, terminal, []), 50001)
 
     return follow
 
@@ -271,6 +272,16 @@ def test_an_example_has_its_own_steps() -> None:
         job.example_of("broken", ())
     with pytest.raises(InputError, match="has its own steps"):
         job.example_of("broken-gpu", ("ls",))
+
+
+@pytest.mark.parametrize("field", [{"supplier": "ec2"}, {"public": True}])
+def test_warm_machines_are_refused_where_a_pool_cannot_have_them(
+    world: World, tmp_path: Path, field: dict[str, Any]
+) -> None:
+    pool, terminal = {"name": "a10g", "rungs": [], **field}, job.Terminal()
+    machines = job.Machines(world, terminal, [pool])
+    with pytest.raises(InputError, match=r"cannot have warm machines\n  got: a10g\n  expected: a pool on Compute"):
+        job.run_warm(tmp_path, {"pools": [pool]}, terminal, machines, lambda: pytest.fail("a job is queued"))
 
 
 def test_it_is_refused_before_the_servers_of_the_sandbox_start(

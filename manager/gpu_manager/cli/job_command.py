@@ -19,7 +19,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import IO, Any, NamedTuple
 
@@ -27,6 +27,7 @@ import click
 from gpu_ci.cli.output import InputError
 from pulumi_sandbox.engine.model import write_whole
 from pulumi_sandbox.providers.gcp.compute.vm_store import SERIAL
+from pulumi_sandbox.providers.gcp.types import REGION_TEMPLATE
 from pulumi_sandbox.providers.github.actions import documents
 from pulumi_sandbox.providers.github.actions.state import CANCELLED, COMPLETED, JOB, WRITER, Actions
 from pulumi_sandbox.providers.github.repositories import Repositories
@@ -36,6 +37,7 @@ from pulumi_sandbox.world.store import Record, World
 
 from ..github.approvals import COMMAND
 from ..model import RUN_LABEL
+from .options import last_view
 
 BIN = Path(sys.executable).parent
 """The folder of `gpu-ci` and `pulumi-sandbox`."""
@@ -54,6 +56,8 @@ class Example(NamedTuple):
     """The pool, if none is given."""
     events: tuple[str, ...] = ("push",)
     """The event of the job, after those of older jobs, which wait until it has ended and are then cancelled."""
+    is_warm: bool = False
+    """True for a job that is queued while a machine waits for it, and then the same job without such a machine."""
 
 
 # The sandbox's emulation of a machine reads this file as the kernel's log (gpu_agent_sandbox/system.py).
@@ -73,6 +77,10 @@ EXAMPLES = {
         "a job of the merge queue runs before an older scheduled job",
         ('echo "$GITHUB_EVENT_NAME on $(hostname)"',), pool="t4", events=("schedule", "merge_group"),
     ),
+    "warm": Example(
+        "a job gets a machine that waits for it; then the same job without",
+        ('echo "hello from $(hostname)"; sleep 2',), is_warm=True,
+    ),
 }  # fmt: skip
 # The names of a machine's steps for users (agent/gpu_agent/agent.py).
 STEPS = {
@@ -82,6 +90,7 @@ STEPS = {
     "key": "the agent reads the key of its GitHub App",
     "runner": "GitHub's runner is fetched",
     "register": "the runner registers",
+    "before-job": "the agent checks the GPU again",
     "waiting": "the runner is started",
     "job": "the runner waits for its job",
     "after-job": "the job has ended, and the agent checks the GPU again",
@@ -94,6 +103,10 @@ _INSTANCE = "*/instance:Instance"
 # Where the manager's files are, in the folder of the sandbox. `gpu-ci manager status` names them too.
 _FOLDER, _CONFIGURATION, _STATE = "manager", "manager.json", "state.sqlite"
 _LIMIT_SEC = 600
+# A time that ends when it begins ends on the next day.
+_DAYS = ["mon", "tue", "wed", "thu", "fri", "sat", "sun"]
+_ALWAYS = {"days": _DAYS, "start": "00:00", "end": "00:00", "timeZone": "UTC"}
+_WARM = {"size": 1, "schedule": _ALWAYS, "mostWaitSec": 600}
 _SHOWN = (
     "job-waits",
     "insert-failed",
@@ -300,60 +313,103 @@ def run_job(stack: str, pool: str, repository: str, example: Example, terminal: 
     owner, group = str(config["github"]["owner"]), str(pool_config["runnerGroup"])
     forks = Forks(Actions(world, Repositories(world)), terminal) if example.is_of_forks else None
     labels = [*pool_config["labels"], *([RUN_LABEL] if "priorities" in pool_config else [])]
-    try:
+    machines = Machines(world, terminal, config["pools"])
+    queued: list[dict[str, Any]] = []
+    as_expected = True
+
+    def queue(event: str, name: str = "test") -> int:
+        """Queue a job for the pool, print it, and return its number."""
         if forks:
-            queued = [forks.queue(owner, group, labels, example.scripts)]
-            repository = queued[0]["repository"]
+            job = forks.queue(owner, group, labels, example.scripts)
         else:
-            repository = chosen_repository(repository, repositories_of(world, owner, group), group)
             steps = [argument for script in example.scripts for argument in ("--run", script)]
             of_job = ["--repository", repository, "--labels", ",".join(labels), *steps, "--json"]
-            names = example.events if len(example.events) > 1 else ("test",)
-            queued = [
-                sandbox("job", "queue", "--event", event, "--name", name, *of_job)
-                for event, name in zip(example.events, names, strict=True)
-            ]
-    except InputError:
-        world.close()
-        raise
-    for each in queued:
-        event = f", {each['name']}" if len(queued) > 1 else ""
-        runs_on = ", ".join(each["labels"])
-        terminal.line("queued", f"job {each['id']} in {owner}/{repository}{event}, runs-on: [{runs_on}]")
-    *older, job = queued
-    terminal.more(f"cancel it from another terminal: {shown('pulumi-sandbox')} job cancel {job['id']}")
-    explain = explain_command(job["html_url"], folder)
+            job = sandbox("job", "queue", "--event", event, "--name", name, *of_job)
+        queued.append(job)
+        kind = "" if name == "test" else f", {name}"
+        where = f"{owner}/{job['repository'] if forks else repository}"
+        terminal.line("queued", f"job {job['id']} in {where}{kind}, runs-on: [{', '.join(job['labels'])}]")
+        return int(job["id"])
+
     try:
-        on_wait = forks.approve if forks else lambda: None
-        number = int(job["id"])
-        run_manager(folder, world, terminal, config["pools"], number, explain, on_wait, [each["id"] for each in older])
-        number = newest_attempt(world, int(job["id"]))["id"]
-        as_expected = forks is None or forks.was_refused()
+        if not forks:
+            repository = chosen_repository(repository, repositories_of(world, owner, group), group)
+        if example.is_warm:
+            first = run_warm(folder, config, terminal, machines, lambda: queue("push"))
+            as_expected = print_result(world, terminal, first)
+            terminal.line("warm", "the same job again, without a machine that waits for it")
+        names = example.events if len(example.events) > 1 else ("test",)
+        *older, number = [queue(event, name) for event, name in zip(example.events, names, strict=True)]
+        terminal.more(f"cancel it from another terminal: {shown('pulumi-sandbox')} job cancel {number}")
+        explain = explain_command(queued[-1]["html_url"], folder)
+        machines.watch(number, explain, forks.approve if forks else lambda: None)
+        run_manager(folder, world, terminal, machines, number, older)
+        as_expected &= forks is None or forks.was_refused()
+        succeeded = print_result(world, terminal, number)
     except KeyboardInterrupt:
-        with contextlib.suppress(InputError):  # the job may have ended already
-            sandbox("job", "cancel", str(job["id"]), json_out=False)
-        terminal.line("stopped", f"job {job['id']} is cancelled; its machine ends with the servers of the sandbox")
+        for job in queued[-1:]:
+            with contextlib.suppress(InputError):  # the job may have ended already
+                sandbox("job", "cancel", str(job["id"]), json_out=False)
+            terminal.line("stopped", f"job {job['id']} is cancelled; its machine ends with the servers of the sandbox")
         return 130
     finally:
         world.close()
-    ended = sandbox("job", "show", str(number), "--json")
+    return 0 if succeeded and as_expected else 1
+
+
+def run_warm(
+    folder: Path, config: dict[str, Any], terminal: Terminal, machines: Machines, queue_job: Callable[[], int]
+) -> int:
+    """Run a manager whose first pool has a warm machine, queue a job when that waits, and return the job's number.
+
+    The manager ends with the job, so that it starts no other machine.
+    """
+    (pool, *others), world = config["pools"], machines.world
+    if pool.get("supplier") or pool.get("public"):
+        raise InputError("--example warm: the pool cannot have warm machines", got=pool["name"],
+                         expected="a pool on Compute Engine without public repositories")  # fmt: skip
+    # The stack's pool has no `warm`, so its machines would not wait for it.
+    made = world.get(REGION_TEMPLATE, pool["template"].partition("/v1/")[2])
+    assert made  # noqa: S101 - the stack is up
+    agent = json.loads(made.inputs["metadata"]["gpu-agent-config"])
+    agent["runner"]["warm_sec"] = _WARM["mostWaitSec"]
+    metadata = made.inputs["metadata"] | {"gpu-agent-config": json.dumps(agent)}
+    inputs = made.inputs | {"metadata": metadata}
+    template = replace(made, id=f"{made.id}-warm", urn="", origin="api", created="", inputs=inputs)
+    own = pool | {"warm": _WARM, "max": 1, "standby": 0, "template": f"{pool['template']}-warm"}
+    write_whole(folder / _CONFIGURATION, json.dumps(config | {"pools": [own, *others]}, indent=2), 0o600)
+    world.delete(template.type, template.id)  # left by a process that was killed
+    world.insert(template)
+    terminal.line("warm", f"the pool {pool['name']} gets one machine that is on and waits for a job")
+    try:
+        return run_manager(folder, world, terminal, machines, None, queue_job=queue_job)
+    finally:
+        world.delete(template.type, template.id)
+        write_whole(folder / _CONFIGURATION, json.dumps(config, indent=2), 0o600)
+
+
+def print_result(world: World, terminal: Terminal, job: int) -> bool:
+    """Print the log, the conclusion and the wait of a job's newest attempt. Return True if it succeeded."""
+    attempt = newest_attempt(world, job)
+    ended = sandbox("job", "show", str(attempt["id"]), "--json")
     for line in str(ended.get("log") or "").splitlines():
         terminal.more(f"| {line}")
     failed = [step["name"] for step in ended["steps"] if step["conclusion"] == "failure"]
     where = f" in the step {failed[0]!r}" if failed else ""
-    terminal.line("result", f"job {number}: {ended['conclusion'] or ended['status']}{where}")
-    return 0 if ended["conclusion"] == "success" and as_expected else 1
+    began = attempt.get("startedAt")
+    waited = f"; it waited {began - attempt['createdAt']:.0f} s" if began else ""
+    terminal.line("result", f"job {attempt['id']}: {ended['conclusion'] or ended['status']}{where}{waited}")
+    return bool(ended["conclusion"] == "success")
 
 
 def run_manager(
-    folder: Path, world: World, terminal: Terminal, pools: list[dict[str, Any]], job: int, explain: str = "",
-    on_wait: Callable[[], None] = lambda: None, older: Sequence[int] = (),
-) -> None:  # fmt: skip
-    """Run the manager until it is idle, or until the job has ended and no machine is left.
+    folder: Path, world: World, terminal: Terminal, machines: Machines, job: int | None, older: Sequence[int] = (),
+    queue_job: Callable[[], int] | None = None,
+) -> int:  # fmt: skip
+    """Run the manager until it is idle, or until the job has ended and no machine is left. Return the job's number.
 
-    `explain` is the command that explains why the job waits. It is printed, and `on_wait` is called, only if the job
-    waits without a machine. A job that waits for an approval may wait forever, so the manager would never be idle. The
-    jobs in `older` are cancelled when the job has ended.
+    The jobs in `older` are cancelled when the job has ended. `queue_job` queues the job as soon as a warm machine waits
+    for one. The manager then ends with the job.
     """
     command: list[str | Path] = [
         BIN / "gpu-ci", "manager", "run", "--json", "--until-idle", "--interval-sec", "1",
@@ -364,7 +420,6 @@ def run_manager(
     assert process.stdout is not None  # noqa: S101 - it was opened as a pipe
     reader = threading.Thread(target=read_lines, args=(process.stdout, lines), daemon=True)
     reader.start()
-    machines = Machines(world, terminal, pools, job, explain, on_wait)
     last_busy = time.monotonic()
     deadline = last_busy + _LIMIT_SEC
     try:
@@ -374,7 +429,12 @@ def run_manager(
                 if event["event"] == "gpu-fault":  # the job runs again soon
                     last_busy = time.monotonic()
             machines.read_serial_ports()
-            ended = newest_attempt(world, job)["status"] == COMPLETED
+            if job is None and queue_job and (waiting := warm_machine(folder, machines)):
+                terminal.line("warm", f"machine {waiting} has passed its check, and waits for a job")
+                job = queue_job()
+            ended = job is not None and newest_attempt(world, job)["status"] == COMPLETED
+            if ended and queue_job:
+                break
             for other in older if ended else ():
                 sandbox("job", "cancel", str(other), json_out=False)
                 terminal.line("cancelled", f"job {other}, which would run next")
@@ -387,7 +447,8 @@ def run_manager(
                 if ended:
                     terminal.line("stopped", f"the manager, which has machines for other jobs after {_LIMIT_SEC} s")
                     break
-                raise InputError(f"job {job} has not ended within {_LIMIT_SEC} s; gpu-ci explain says why")
+                what = "the warm machine does not wait" if job is None else f"job {job} has not ended"
+                raise InputError(f"{what} within {_LIMIT_SEC} s; gpu-ci explain says why")
             time.sleep(0.2)
     finally:
         process.terminate()
@@ -397,7 +458,20 @@ def run_manager(
         machines.handle(event)
     if code not in (0, -15):
         raise InputError(f"gpu-ci manager run ended with code {code}")
-    machines.print_cost()
+    if job is None:
+        raise InputError("gpu-ci manager run ended before a machine waited")
+    if not queue_job:
+        machines.print_cost()
+    return job
+
+
+def warm_machine(folder: Path, machines: Machines) -> str:
+    """Return the name of one of the machines that waits for a job; empty without one."""
+    with contextlib.suppress(InputError):  # no pass has ended yet
+        view = last_view(str(folder / _CONFIGURATION), str(folder / _STATE))
+        found = (each["name"] for each in view["machines"] or () if each["status"] == "warm")
+        return next(filter(machines.has, found), "")
+    return ""
 
 
 def newest_attempt(world: World, job: int) -> dict[str, Any]:
@@ -410,13 +484,11 @@ def newest_attempt(world: World, job: int) -> dict[str, Any]:
 class Machines:
     """Prints the lifecycle of the job's machines, from the manager's log and from their serial ports."""
 
-    def __init__(
-        self, world: World, terminal: Terminal, pools: list[dict[str, Any]], job: int | None = None, explain: str = "",
-        on_wait: Callable[[], None] = lambda: None,
-    ) -> None:  # fmt: skip
-        """Create the printer. `explain` is the command that explains why `job` waits, when `on_wait` is called."""
-        self._world, self._line, self._more = world, terminal.line, terminal.more
-        self._job, self._explain, self._on_wait = job, explain, on_wait
+    def __init__(self, world: World, terminal: Terminal, pools: list[dict[str, Any]]) -> None:
+        self.world, self._line, self._more = world, terminal.line, terminal.more
+        self._job: int | None = None
+        self._explain = ""
+        self._on_wait: Callable[[], None] = lambda: None
         self._prices = {
             f"{rung['machineType']} {rung['market']} in {rung['zone']}": rung["usdPerHour"]
             for pool in pools
@@ -427,6 +499,14 @@ class Machines:
         self._seconds: dict[str, float] = {}
         self._printed: dict[str, int] = {}
         """The number of characters of a machine's serial port that are printed already."""
+
+    def watch(self, job: int, explain: str, on_wait: Callable[[], None]) -> None:
+        """Print `explain`, the command that explains why the job waits, and call `on_wait`, if it waits without a
+        machine.
+
+        A job that waits for an approval may wait forever, so the manager would never be idle.
+        """
+        self._job, self._explain, self._on_wait = job, explain, on_wait
 
     def handle(self, event: dict[str, str]) -> None:
         """Print one line of the manager's log."""
@@ -460,8 +540,12 @@ class Machines:
 
     def _conclusion(self, subject: str) -> str:
         """Return GitHub's conclusion of the job in a log line; empty without one. The manager does not know it."""
-        record = self._world.get(JOB, _job_id(subject))
+        record = self.world.get(JOB, _job_id(subject))
         return str(record.outputs["conclusion"] or "") if record else ""
+
+    def has(self, name: str) -> bool:
+        """Return True if the manager of this command requested the machine."""
+        return name in self._since
 
     def any_left(self) -> bool:
         """Return True if a machine still exists."""
@@ -469,7 +553,7 @@ class Machines:
 
     def _rows(self, name: str) -> list[Record]:
         """Return the machine of this name in the world. The name of a rented VM has more parts."""
-        return [row for row in self._world.find(_INSTANCE) if f"{row.outputs.get('name')}-".startswith(f"{name}-")]
+        return [row for row in self.world.find(_INSTANCE) if f"{row.outputs.get('name')}-".startswith(f"{name}-")]
 
     def read_serial_ports(self) -> None:
         """Print what the machines have written to their serial ports since the last call."""
