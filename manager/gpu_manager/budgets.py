@@ -55,7 +55,7 @@ class Budgets:
         self._is_read = False
         """True if `_gone` has the stored records of the month, and `_gone_today` those of the day."""
         self._gone: dict[str, tuple[str, float]] = {}
-        """The repository and the price of each machine that is gone, by the key of its record."""
+        """The team and the price of each machine that is gone, by the key of its record."""
         self._there: dict[int, dict[str, float]] = {}
         """The price of the other machines by team, for each loop."""
         self._midnight = 0.0
@@ -67,8 +67,9 @@ class Budgets:
     def add(self, records: Iterable[MachineRecord]) -> None:
         """Count machines that are gone, each once."""
         for each in records:
-            if each.job and each.usd is not None and f"{each.gone:%Y-%m}" == self._month:
-                self._gone[each.key] = (each.job.repository.lower(), each.usd)
+            team = self._team_of.get(each.job.repository.lower()) if each.job else None
+            if team and each.usd is not None and f"{each.gone:%Y-%m}" == self._month:
+                self._gone[each.key] = (team.name, each.usd)
             if each.pool in self._caps:
                 on = [(begin.timestamp(), end.timestamp()) for begin, end in each.on]
                 self._gone_today[each.key] = (each.pool, _usd(on, each.usd_per_hour, 0.0, self._midnight))
@@ -116,9 +117,8 @@ class Budgets:
     def spent(self) -> dict[str, float]:
         """The USD that each team has spent in this month."""
         total = {team.name: sum(there[team.name] for there in self._there.values()) for team in self.teams}
-        for repository, usd in self._gone.values():
-            if team := self._team_of.get(repository):
-                total[team.name] += usd
+        for team, usd in self._gone.values():
+            total[team] += usd
         return total
 
     def reports(self) -> list[tuple[str, str]]:
