@@ -10,7 +10,7 @@ These measurements are not part of the standard ones:
     make bench ARGS="--only boot --device cuda"     the same with a GPU
     make bench ARGS="--only pull-request --pools 5,100"     `gpu-ci preview` compared with two plain previews
     make bench ARGS="--only cost-report"  the report of 10,000 records of machines
-    make bench ARGS="--only manager"  waits and costs of the runner manager compared with RunsOn
+    make bench ARGS="--only manager --seeds 1"  waits and costs of the runner manager and RunsOn, four minutes
     make bench ARGS="--only judge"    verdicts on canaries compared with simpler rules
 
 Two equivalent programs run in turn (A B A B …), so a machine that gets slower slows both. Only numbers of one run can

@@ -21,6 +21,7 @@ import json
 import math
 import random
 import statistics
+from collections import deque
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -33,9 +34,9 @@ from gpu_catalog.prices import price
 from gpu_ci.machine_records import JobOfMachine, MachineRecord
 from gpu_manager import model
 from gpu_manager.cli.run_command import is_idle
-from gpu_manager.decision import names
+from gpu_manager.decision import names, warm
 from gpu_manager.github.rate_limits import RateLimits
-from gpu_manager.loop import Manager
+from gpu_manager.loop import Manager, PassResult
 from gpu_manager.memory import Memory
 from gpu_manager.model import End, Insert, InsertError, JobKey, Machine, NewRunner, Offer, OperationState, Pool, RunKey
 from gpu_manager.ports import GithubView, Mailbox, Started
@@ -226,7 +227,8 @@ class World:
         self._order = itertools.count()
         self._noise = random.Random(f"{seed} boots")
 
-    def run(self, policy: Callable[[World], Policy], until: float) -> World:
+    def run(self, policy: Callable[[World], Policy], until: float, drain_sec: float = 0.0) -> World:
+        """Run the history until a time, and for at most `drain_sec` longer while there are jobs and machines."""
         self.policy = policy(self)
         for job in self.jobs:
             self.at(job.created, partial(self._queue, job))
@@ -235,11 +237,16 @@ class World:
             for step in range(1, len(up)) if place.market == "spot" else ():
                 if up[step - 1] and not up[step]:
                     self.at(step * self.step_sec, partial(self._preempt, place))
-        while self._events and self._events[0][0] <= until:
+        while self.next_event <= until + (drain_sec if self.active or self.alive else 0.0):
             self.now, _, event = heapq.heappop(self._events)
             event()
-        self.now = until
+        self.now = max(self.now, until)
         return self
+
+    @property
+    def next_event(self) -> float:
+        """The time of the next event."""
+        return self._events[0][0] if self._events else math.inf
 
     @property
     def waiting(self) -> list[Job]:
@@ -348,7 +355,7 @@ class World:
         self.after(WEBHOOK_SEC, lambda: self.policy.completed(job))
 
 
-MACHINE_TYPE, MAXIMUM, STANDBY, WARM = "g2-standard-8", 16, 3, 2
+MACHINE_TYPE, MAXIMUM, STANDBY, WARM, WARM_SEC = "g2-standard-8", 16, 3, 2, 14400
 # Of the organization, for requests to GitHub. Each job is a run of its own. The groups, their repositories and runners
 # are three requests, and with scale sets all repositories are read every ten minutes (github/sweep.py).
 REPOSITORIES, _GROUP_REQUESTS, _ALL_EVERY_SEC = 30, 3.0, 600.0
@@ -376,13 +383,14 @@ class GpuCi(Policy):
 
     check_sec = 10.8  # gpu-smoke's quick profile on a cold machine (bench/results/2026-11-23-h100-h200.md)
     idle_limit_sec, registers = 900.0, True
+    requests: float
 
     def __init__(self, world: World, places: Sequence[Place], standby: int = 0, warm: int = 0) -> None:
         super().__init__(world)
         rungs = tuple(Offer(each.zone, MACHINE_TYPE, each.market, "nvidia-l4", usd_per_hour(each)) for each in places)
-        pool = Pool(
+        self._pool = pool = Pool(
             "l4", "acme-ci", "template", rungs, MAXIMUM, _LABELS, idle_sec=600, boot_sec=1200,
-            registered_by="manager", standby=standby, warm=model.Warm(warm, _WORK, 14400) if warm else None,
+            registered_by="manager", standby=standby, warm=model.Warm(warm, _WORK, WARM_SEC) if warm else None,
         )  # fmt: skip
         self.cloud = _Cloud(world)
         cloud: Any = self.cloud
@@ -391,7 +399,9 @@ class GpuCi(Policy):
         store.load, store.save = lambda: store.value, partial(setattr, store, "value")
         self._manager = Manager([pool], cloud, cloud, store, lambda: _EPOCH + world.now)
         self._limits = RateLimits(lambda: world.now)
-        self._began, self.requests = -math.inf, 0.0
+        self._began, self._active, self.requests = -math.inf, 0, 0.0
+        self._skipped = deque[float]()
+        """The times of passes that are only counted."""
         self._step_at(0.0)
 
     def _step_at(self, when: float) -> None:
@@ -399,25 +409,56 @@ class GpuCi(Policy):
         self.world.at(when, lambda: self._step() if self.world.now == self._next else None)
 
     def _step(self) -> None:
-        self._began, self.requests = self.world.now, self.requests + self._requests_of_pass()
-        idle = is_idle(self._manager.step())
-        self._step_at(self.world.now + self._limits.interval_sec(not idle) + PASS_SEC)
+        self._count_skipped()
+        self._active = len(self.world.active)
+        self._count(self.world.now)
+        result = self._manager.step()
+        pause_sec = self._limits.interval_sec(not is_idle(result)) + PASS_SEC
+        passes = max(math.ceil((self._quiet_until(result) - self._began) / pause_sec), 1)
+        self._skipped = deque(self._began + number * pause_sec for number in range(1, passes))
+        self._step_at(self._began + passes * pause_sec)
 
-    def _requests_of_pass(self) -> float:
+    def _count_skipped(self) -> None:
+        """Count the requests of the passes that would have begun since the last one, and done nothing."""
+        while self._skipped and self._skipped[0] < self.world.now:
+            self._count(self._skipped.popleft())
+
+    def _count(self, began: float) -> None:
+        """Count the requests of a pass."""
+        self._began, self.requests = began, self.requests + self._requests_of_pass(began)
+
+    def _quiet_until(self, result: PassResult) -> float:
+        """Return the time of the next event, or of a limit, if this pass and equal ones do nothing until then."""
+        world, memory, pool = self.world, result.decision.memory, self._pool
+        on = [memory.machines.get(each.name) for each in world.alive.values() if each.state != "busy"]
+        kept = [each for each in on if each and each.warm_sec and each.surplus_since is None]
+        waiting = [each.running_since - _EPOCH for each in kept if each.running_since]
+        wanted = pool.standby + warm.size(pool, _EPOCH + world.now)
+        stopped = sum(each.state == "stopped" for each in self.cloud.listed())
+        acts = result.decision.actions or memory.pending or memory.lost or memory.ended or len(waiting) != len(on)
+        jobs_wait = result.decision.assigned or result.decision.reasons
+        may_create = wanted and (len(waiting) + stopped < wanted or memory.cooldowns or memory.preemptions)
+        if acts or jobs_wait or may_create:
+            return 0.0
+        # A schedule begins and ends at full hours.
+        return min(world.next_event, (world.now // 3600 + 1) * 3600, *(each + WARM_SEC for each in waiting))
+
+    def _requests_of_pass(self, when: float) -> float:
         """Return the requests of a sweep: two lists of each repository, and three in every fifth (github/sweep.py)."""
-        return _GROUP_REQUESTS + 2.6 * REPOSITORIES + len(self.world.active)
+        return _GROUP_REQUESTS + 2.6 * REPOSITORIES + self._active
 
 
 class WithScaleSets(GpuCi):
     """The runner manager with demand: scaleSets. A message begins a pass, which reads the known runs only."""
 
     def queued(self, job: Job) -> None:
+        self._count_skipped()
         if self._began < self.world.now:
             self._step_at(min(self._next, max(self.world.now, self._began + PASS_SEC)))
 
-    def _requests_of_pass(self) -> float:
-        whole = int(self.world.now / _ALL_EVERY_SEC) > int(self._began / _ALL_EVERY_SEC) if self._began >= 0 else True
-        return _GROUP_REQUESTS + 2.0 * len(self.world.active) + (5.0 * REPOSITORIES if whole else 0.0)
+    def _requests_of_pass(self, when: float) -> float:
+        whole = int(when / _ALL_EVERY_SEC) > int(self._began / _ALL_EVERY_SEC) if self._began >= 0 else True
+        return _GROUP_REQUESTS + 2.0 * self._active + (5.0 * REPOSITORIES if whole else 0.0)
 
 
 class _Cloud:
@@ -633,8 +674,8 @@ def simulate(name: str, region: str, seed: int, days: int) -> World:
     everywhere = [Place(zone, market) for market in ("spot", "standard") for zone in SHARES]
     everywhere.sort(key=lambda place: (place.market, place.region != region))
     near = [place for place in everywhere if place.region == region]
-    world = World(zones(seed, all_days := days + _DRAIN_DAYS), jobs(seed, days), seed)
-    return world.run(lambda own: POLICIES[name](own, near, everywhere), all_days * 86400.0)
+    world = World(zones(seed, days + _DRAIN_DAYS), jobs(seed, days), seed)
+    return world.run(lambda own: POLICIES[name](own, near, everywhere), days * 86400.0, _DRAIN_DAYS * 86400.0)
 
 
 def usd(world: World, days: int) -> float:

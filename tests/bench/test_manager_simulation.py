@@ -61,10 +61,10 @@ def test_a_message_begins_a_pass_and_the_requests_are_those_of_the_adapter() -> 
     assert [created for _, created, _ in spans(made)] == [6, 6, 8]
     passes = [policy(World({SPOT: [True]}, (), 1), [SPOT]) for policy in (WithScaleSets, GpuCi)]
     for each in passes:
-        each.world.active = {1: Job(1, 0, 1)}
-    whole, swept = (each._requests_of_pass() for each in passes)
+        each._active = 1
+    whole, swept = (each._requests_of_pass(0.0) for each in passes)
     passes[0]._began = 0.0
-    assert (whole, passes[0]._requests_of_pass(), swept) == (5 + 5 * 30, 5, 4 + 2.6 * 30)
+    assert (whole, passes[0]._requests_of_pass(1.0), swept) == (5 + 5 * 30, 5, 4 + 2.6 * 30)
 
 
 def test_our_loop_runs_a_lost_job_again_on_a_machine_that_stays() -> None:
@@ -84,6 +84,29 @@ def test_our_loop_starts_a_stopped_machine_for_a_job_and_replaces_it() -> None:
     assert manager.usd(made, 1) == pytest.approx(
         on + sum(each.seconds_stopped(DAY) for each in made.machines) / 3600 * 10 / 730
     )
+
+
+@pytest.mark.parametrize(
+    ("policy", "kept"), [(GpuCi, {}), (WithScaleSets, {}), (GpuCi, {"standby": 1}), (GpuCi, {"warm": 2})]
+)
+def test_passes_that_are_only_counted_would_do_nothing(
+    policy: type[GpuCi], kept: dict[str, int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """On a workday, with a preemption, a cancelled job, jobs at once, and a job outside the times of warm machines."""
+
+    def history() -> World:
+        queued = [Job(1, 5, 600), Job(2, 27000, 900), Job(3, 27100, 30000), Job(4, 41000, 600, 50), Job(5, 70000, 60)]
+        return run(lambda own: policy(own, [SPOT, STANDARD], **kept), *queued, out=(300, 400))
+
+    skipped = history()
+    monkeypatch.setattr(GpuCi, "_quiet_until", lambda *_: 0.0)
+    made = history()
+    for each in (skipped, made):
+        assert [job.status for job in each.jobs] == ["success", "success", "success", "cancelled", "success"]
+    assert [job.began_at for job in made.jobs] == [job.began_at for job in skipped.jobs]
+    assert spans(made) == spans(skipped)
+    # The passes after the last event are not counted.
+    assert made.policy.requests == pytest.approx(skipped.policy.requests, rel=0.05)
 
 
 @pytest.mark.slow
