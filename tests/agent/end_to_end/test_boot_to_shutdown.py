@@ -289,7 +289,6 @@ SEEDS = [
 ]
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("seed", SEEDS)
 def test_a_machine_that_meets_any_mixture_of_faults_ends_as_it_should(
     tmp_path: Path, app_key: bytes, public_key: RSAPublicKey, seed: int

@@ -160,7 +160,7 @@ _SECONDS: dict[str, dict[str, float]] = {
         "_KEY_SEC": 4,
         "_GRANT_SEC": 1,
         "_CHECK_GRANT_SEC": 1,
-        "_AFTER_SEC": 6,
+        "_AROUND_JOB_SEC": 6,
         "_REMOVE_SEC": 2,
     },
     "broker/registration.py": {"_LATE_JOB_SEC": 2, "_PUBLISH_SEC": 5},
