@@ -164,6 +164,14 @@ _SETTINGS = ("secretsprovider", "encryptedkey", "encryptionsalt")
 _TEXT = "tag:yaml.org,2002:str"
 
 
+class _Loader(yaml.SafeLoader):
+    """Reads 18:00 as text, as the engine does, unlike YAML 1.1."""
+
+    def resolve(self, kind: type[yaml.Node], value: Any, implicit: Any) -> str:
+        tag: str = super().resolve(kind, value, implicit)  # type: ignore[no-untyped-call]
+        return _TEXT if tag.endswith((":int", ":float")) and ":" in value else tag
+
+
 @dataclass(frozen=True)
 class EngineCopy:
     """The text of a stack file for the engine."""
@@ -189,7 +197,7 @@ def passphrases() -> Iterator[str]:
 def engine_copy(text: str) -> EngineCopy:
     """Return the stack file for the engine. A file that is not YAML stays as it is, and the engine reports that."""
     try:
-        root = yaml.compose(text, yaml.SafeLoader)
+        root = yaml.compose(text, _Loader)
         settings = _fields(root)
         secrets = list(_secrets(settings.get("config"), ""))
     except (yaml.YAMLError, RecursionError):

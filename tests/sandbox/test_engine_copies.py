@@ -73,6 +73,10 @@ def test_a_file_without_secrets_gets_a_salt_and_keeps_its_text(text: str) -> Non
     assert lines <= set(copy.text.splitlines())
 
 
+def test_a_time_of_day_stays_text() -> None:
+    assert yaml.safe_load(engine_copy("config:\n  a: {end: 18:00}\n").text)["config"] == {"a": {"end": "18:00"}}
+
+
 def test_a_file_that_a_passphrase_of_the_user_or_the_sandbox_opens_is_used_as_it_is(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:

@@ -264,7 +264,11 @@ _SPACE_MISSING, _NULL_KEY = "a space is missing after a colon", "a key is null, 
 
 
 class _StrictLoader(yaml.SafeLoader):
-    """A YAML loader that refuses duplicate keys and reads yes, on and dates as text, unlike YAML 1.1."""
+    """A YAML loader that refuses duplicate keys and reads yes, on, dates and 18:00 as text, unlike YAML 1.1."""
+
+    def resolve(self, kind: type[yaml.Node], value: Any, implicit: Any) -> str:
+        tag: str = super().resolve(kind, value, implicit)  # type: ignore[no-untyped-call]
+        return _TEXT if tag.endswith((":int", ":float")) and ":" in value else tag
 
     def construct_object(self, node: yaml.Node, deep: bool = False) -> Any:
         try:
@@ -296,7 +300,7 @@ class _StrictLoader(yaml.SafeLoader):
         }
 
 
-_NULL = "tag:yaml.org,2002:null"
+_NULL, _TEXT = "tag:yaml.org,2002:null", "tag:yaml.org,2002:str"
 _BOOL, _DATE = "tag:yaml.org,2002:bool", "tag:yaml.org,2002:timestamp"
 _StrictLoader.yaml_implicit_resolvers = {
     first: [(tag, form) for tag, form in resolvers if tag not in (_BOOL, _DATE)]

@@ -180,11 +180,12 @@ def test_a_secret_is_not_read_and_not_shown(ask: Ask, stack: Stack, command: str
 
 
 def test_a_word_stays_the_word_it_is(ask: Ask, stack: Stack) -> None:
-    """Readers of YAML 1.1 take yes and on for true, and a date for a day, also where they are names."""
+    """Readers of YAML 1.1 take yes and on for true, a date for a day, and 18:00 for 1080, also where they are names."""
     assert ask("check", stack(("    l4:\n", "    on:\n"))).rows[0][0] == "on"
     for name in ("1", "2026-01-01"):
         assert f"gpu-ci:pools.{name}: the name has a form" in ask("check", stack(("    l4:\n", f"    {name}:\n"))).out
-    assert "got: 'yes'" in ask("check", stack(("market: spot", "market: yes"))).out
+    for word in ("yes", "18:00"):
+        assert f"got: '{word}'" in ask("check", stack(("market: spot", f"market: {word}"))).out
 
 
 def test_what_is_no_stack_file_ends_with_2(ask: Ask, stack: Stack, tmp_path: Path) -> None:
