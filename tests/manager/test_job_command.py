@@ -204,9 +204,8 @@ def test_a_job_that_does_not_end_is_given_up(managed: Callable[[str], None], cap
     assert capfd.readouterr().err == "end\n"
 
 
-@pytest.mark.parametrize("priorities", [{}, {"priorities": {"order": ["push"]}}])
 def test_the_older_jobs_of_an_example_are_queued_first_and_cancelled_in_the_end(
-    managed: Callable[[str], None], monkeypatch: pytest.MonkeyPatch, world: World, priorities: dict[str, Any]
+    managed: Callable[[str], None], monkeypatch: pytest.MonkeyPatch, world: World, capsys: pytest.CaptureFixture[str]
 ) -> None:
     asked: list[tuple[str, ...]] = []
 
@@ -217,14 +216,21 @@ def test_the_older_jobs_of_an_example_are_queued_first_and_cancelled_in_the_end(
             world.insert(Record(JOB, str(number), "test", "", {}, attempt(number, "completed", number), "api"))
         return {"id": number, "name": "", "labels": [], "html_url": "", "steps": [], "conclusion": "success"}
 
-    pool = {"name": "l4", "runnerGroup": "gpu", "labels": ["gpu"], "rungs": [], **priorities}
+    pool: dict[str, Any] = {"name": "l4", "runnerGroup": "gpu", "labels": ["gpu"], "rungs": []}
     monkeypatch.setattr(job, "configuration", lambda *_: {"github": {"appId": 1, "owner": "acme"}, "pools": [pool]})
     monkeypatch.setattr(job, "sandbox", sandbox)
+    with pytest.raises(InputError, match=r"has no priorities\n  got: l4"):
+        job.run_job("staging", "", "", job.EXAMPLES["priority"], job.Terminal())
+    pool["priorities"] = {"order": ["push"]}
     assert job.run_job("staging", "", "", job.EXAMPLES["priority"], job.Terminal()) == 0
     assert [words[words.index("--event") + 1] for words in asked if words[1] == "queue"] == ["schedule", "merge_group"]
-    labels = "gpu,run-${{ github.run_id }}" if priorities else "gpu"
+    labels = "gpu,run-${{ github.run_id }}"
     assert {words[words.index("--labels") + 1] for words in asked if words[1] == "queue"} == {labels}
     assert [words[2] for words in asked if words[1] in ("cancel", "show")] == ["50001", "50002"]
+    assert "gpu-ci repro" not in capsys.readouterr().out
+    world.insert(Record(JOB, "50009", "test", "", {}, attempt(50009, "completed", 50004), "api"))  # runs it again
+    assert job.run_job("staging", "", "", job.EXAMPLES["priority"], job.Terminal()) == 0
+    assert "gpu-ci repro" in capsys.readouterr().out
 
 
 def test_a_stack_that_is_not_up_is_refused_with_the_command_that_brings_it_up(

@@ -123,6 +123,17 @@ def test_the_machine_of_a_job_is_printed_with_the_command_that_starts_one_like_i
     assert Vendor.asked == ["staging", "closed"]
 
 
+def test_without_a_configuration_the_hint_has_that_of_the_sandbox(
+    ended: Ended, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = ended(record())
+    monkeypatch.setenv("PULUMI_SANDBOX_DIR", str(folder))
+    (folder / "manager").mkdir()
+    for name in ("manager.json", "state.sqlite"):
+        (folder / name).rename(folder / "manager" / name)
+    assert f"--config {folder}/manager/manager.json" in repro(folder).stderr
+
+
 def test_a_machine_like_it_starts_with_a_time_limit_and_its_price(ended: Ended) -> None:
     folder = ended(record())
     answer = repro(folder, "--start", "--hours", "3")

@@ -334,6 +334,9 @@ def run_job(stack: str, pool: str, repository: str, example: Example, terminal: 
     try:
         if not forks:
             repository = chosen_repository(repository, repositories_of(world, owner, group), group)
+        if len(example.events) > 1 and "priorities" not in pool_config:
+            name = pool_config["name"]
+            raise InputError("priority: the pool has no priorities", got=name, hint="make job JOB=priority")
         if example.is_warm:
             first = run_warm(folder, config, terminal, machines, lambda: queue("push"))
             as_expected = print_result(world, terminal, first)
@@ -346,6 +349,8 @@ def run_job(stack: str, pool: str, repository: str, example: Example, terminal: 
         run_manager(folder, world, terminal, machines, number, older)
         as_expected &= forks is None or forks.was_refused()
         succeeded = print_result(world, terminal, number)
+        if newest_attempt(world, number)["id"] != number:
+            terminal.more(f"the first machine: {explain.replace(' explain ', ' repro ', 1)}")
     except KeyboardInterrupt:
         for job in queued[-1:]:
             with contextlib.suppress(InputError):  # the job may have ended already

@@ -43,8 +43,8 @@ def command(job_url: str, config_file: str, state: str | None, start: bool, hour
       gpu-ci repro https://github.com/acme/kernels/actions/runs/123/job/456
       gpu-ci repro https://github.com/acme/kernels/actions/runs/123/job/456 --start --hours 2
     """
-    config = options.configuration(config_file)
     record = _record(job_url, config_file, state)
+    config = options.configuration(config_file)
     pool, offer = _place(record, config)
     vendor = supplier(record.supplier).of(config.name, config.pools_by_supplier()[record.supplier])
     try:
