@@ -254,7 +254,9 @@ def _client() -> Any:
 
     session = Session()
     session.set_credentials("AKIAIOSFODNN7EXAMPLE", "planted")
-    config = Config(retries={"total_max_attempts": 1}, request_checksum_calculation="when_required")
+    # Another test may have set an address in the environment.
+    config = Config(retries={"total_max_attempts": 1}, request_checksum_calculation="when_required",
+                    ignore_configured_endpoint_urls=True)  # fmt: skip
     client = session.create_client("s3", region_name="eu-west-1", config=config)
     client.meta.events.register("before-send.s3", send)
     return client
