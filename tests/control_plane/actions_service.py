@@ -18,6 +18,7 @@ from uuid import uuid4
 from pulumi_sandbox.providers.machines.local_server import Answer, LocalServer, Request, as_json
 
 SCALE_SETS, MESSAGES = "/_apis/runtime/runnerscalesets", "/messages"
+AGENTS = "/_apis/distributedtask/pools/0/agents"
 Payload = dict[str, Any]
 
 
@@ -42,6 +43,7 @@ class ActionsService:
         """The messages of each set that are not acknowledged."""
         self.runners: dict[str, int] = {}
         """The set of each runner by its name."""
+        self._references: dict[int, Payload] = {}
         self.jobs: dict[int, dict[int, str]] = {}
         """Of each set, the state of its jobs: available, assigned or running."""
         self.asked: list[str] = []
@@ -134,7 +136,22 @@ class ActionsService:
             if path.startswith("/_apis/runtime/runnergroups"):
                 number = self._groups.setdefault(asked["groupName"], len(self._groups) + 1)
                 return as_json(200, {"count": 1, "value": [{"id": number, "name": asked["groupName"]}]})
+            if path.startswith(AGENTS):
+                return self._agents(request.command, path.removeprefix(AGENTS).strip("/"), asked.get("agentName", ""))
             return self._scale_sets(request.command, path, given, asked)
+
+    def _agents(self, method: str, number: str, name: str) -> Answer:
+        if not number:
+            found = [each for each in self._references.values() if each["name"] == name]
+            return as_json(200, {"count": len(found), "value": found})
+        if method == "DELETE":
+            # ARC deletes each runner twice, and takes any other answer for a failure.
+            if runner := self._references.pop(int(number), None):
+                del self.runners[runner["name"]]
+            return Answer(204, "", "application/json")
+        if (runner := self._references.get(int(number))) is None:
+            return _problem(404, "AgentNotFoundException")
+        return as_json(200, runner)
 
     def _scale_sets(self, method: str, path: str, given: Payload, asked: dict[str, str]) -> Answer:
         number, _, rest = path.removeprefix(SCALE_SETS).strip("/").partition("/")
@@ -153,6 +170,7 @@ class ActionsService:
                 return _problem(409, "AgentExistsException")
             self.runners[given["name"]] = int(number)
             runner = {"id": next(self._numbers), "name": given["name"], "runnerScaleSetId": int(number)}
+            self._references[runner["id"]] = runner
             return as_json(200, {"runner": runner, "encodedJITConfig": "e30="})
         if method == "DELETE":
             self.forget(int(number))

@@ -286,8 +286,8 @@ class World:
         self.remove(vm)
 
     def _known_since(self, vm: Vm) -> float:
-        """Return when the manager first listed the machine in this boot, with the memory that it has now."""
-        lists = self.lists[bisect(self.lists, max(vm.created, self.forgotten)) :]
+        """Return when the manager first listed the running machine in this boot, with the memory that it has now."""
+        lists = self.lists[bisect(self.lists, max(vm.created, vm.runs_at, self.forgotten)) :]
         return lists[0] if lists else self.now
 
     def _passes_since(self, when: float) -> int:
