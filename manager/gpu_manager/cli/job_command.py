@@ -254,10 +254,10 @@ def chosen_repository(repository: str, allowed: list[str], group_name: str) -> s
     return repository or allowed[0]
 
 
-def explain_command(url: str, folder: Path) -> str:
-    """Return the command that explains why the job waits."""
+def command_for_job(name: str, url: str, folder: Path) -> str:
+    """Return the command of gpu-ci with this name for a job, such as explain or repro."""
     near = folder.relative_to(Path.cwd()) if folder.is_relative_to(Path.cwd()) else folder
-    return f"{shown('gpu-ci')} explain {url} --config {near}/{_CONFIGURATION} --state {near}/{_STATE}"
+    return f"{shown('gpu-ci')} {name} {url} --config {near}/{_CONFIGURATION} --state {near}/{_STATE}"
 
 
 @dataclass
@@ -344,13 +344,13 @@ def run_job(stack: str, pool: str, repository: str, example: Example, terminal: 
         names = example.events if len(example.events) > 1 else ("test",)
         *older, number = [queue(event, name) for event, name in zip(example.events, names, strict=True)]
         terminal.more(f"cancel it from another terminal: {shown('pulumi-sandbox')} job cancel {number}")
-        explain = explain_command(queued[-1]["html_url"], folder)
-        machines.watch(number, explain, forks.approve if forks else lambda: None)
+        url = queued[-1]["html_url"]
+        machines.watch(number, command_for_job("explain", url, folder), forks.approve if forks else lambda: None)
         run_manager(folder, world, terminal, machines, number, older)
         as_expected &= forks is None or forks.was_refused()
         succeeded = print_result(world, terminal, number)
         if newest_attempt(world, number)["id"] != number:
-            terminal.more(f"the first machine: {explain.replace(' explain ', ' repro ', 1)}")
+            terminal.more(f"the first machine: {command_for_job('repro', url, folder)}")
     except KeyboardInterrupt:
         for job in queued[-1:]:
             with contextlib.suppress(InputError):  # the job may have ended already
