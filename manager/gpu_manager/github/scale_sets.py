@@ -17,6 +17,7 @@ from urllib.parse import quote, urlencode
 import httpx2
 import jwt
 
+from ..decision.jobs import pools_for
 from ..model import Job, Pool, RunKey
 from ..ports import Refused, Unavailable
 from . import payloads
@@ -89,7 +90,7 @@ class Hints:
 
     def serves(self, job: Job) -> bool:
         """Return True if a scale set would get the job."""
-        return any(job.labels <= pool.labels and pool.runner_group in (job.runner_groups or ()) for pool in self._pools)
+        return bool(pools_for(self._pools, job))
 
 
 class ScaleSets:
